@@ -137,3 +137,23 @@ func checkInteger(s string) error {
 	}
 	return nil
 }
+
+// DecodeWhole is Decode, and every member of v must be there: what v writes again is what was read, up to spelling.
+// Members tagged omitzero are the optional ones.
+func DecodeWhole(data []byte, v any) error {
+	if err := Decode(data, v); err != nil {
+		return err
+	}
+	want, err := Canonicalize(data)
+	if err != nil {
+		return err
+	}
+	got, err := Marshal(v)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(got, want) {
+		return errors.New("a member is missing or spelled in another way than it is written")
+	}
+	return nil
+}

@@ -29,23 +29,23 @@ const (
 
 // Request is what the host sends. Frames are named in order by the header.
 type Request struct {
-	ABI      int64          `json:"abi"`
-	Function string         `json:"function"`
-	Frames   []string       `json:"frames"`
+	ABI      int64     `json:"abi"`
+	Function string    `json:"function"`
+	Frames   []string  `json:"frames"`
 	Params   canon.Raw `json:"params"`
 }
 
 // Response is what a guest answers: a result or a refusal, never both.
 type Response struct {
-	ABI     int64          `json:"abi"`
-	Frames  []string       `json:"frames"`
-	Refusal *Refusal       `json:"refusal,omitzero"`
+	ABI     int64     `json:"abi"`
+	Frames  []string  `json:"frames"`
+	Refusal *Refusal  `json:"refusal,omitzero"`
 	Result  canon.Raw `json:"result,omitzero"`
 }
 
 // Refusal is a guest's "no": a code of the refusal table and facts about it, never content of a run.
 type Refusal struct {
-	Code    string         `json:"code"`
+	Code    string    `json:"code"`
 	Details canon.Raw `json:"details,omitzero"`
 }
 

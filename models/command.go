@@ -1,0 +1,213 @@
+package models
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/forge-continuity/forge/models/canon"
+)
+
+// ErrUnknownKind reports a kind of event or command that this build does not know.
+var ErrUnknownKind = errors.New("unknown kind")
+
+// Command is what somebody asks for. The set is closed. A command carries no time and no identity; both are in Env.
+type Command interface {
+	Verb() string
+	command()
+}
+
+// RegisterRun freezes a run. The caller becomes its original execution actor.
+type RegisterRun struct {
+	Registration Registration `json:"registration"`
+}
+
+// ClaimRun takes a queued run for the caller. The command's id is the claim id, made by the worker. LeaseSeconds is what
+// an ordinary claim asks for; a ticket's lease is never the worker's choice.
+type ClaimRun struct {
+	LeaseSeconds Seconds `json:"lease_seconds"`
+}
+
+// Append reports facts under a fence: all of them or none.
+type Append struct {
+	Facts []Fact
+	Fence int64
+}
+
+// RequestContinuity asks for version 1 (or, with its own route, version 2) on the exact candidate that was read. The
+// command's id is the request id.
+type RequestContinuity struct {
+	AcknowledgeNoNewGrant                    bool    `json:"acknowledge_no_new_grant"`
+	AcknowledgeOriginalConsumption           bool    `json:"acknowledge_original_consumption"`
+	AcknowledgeRenewedSameAttemptLease       bool    `json:"acknowledge_renewed_same_attempt_lease"`
+	AcknowledgeUnavailableSourceObservations bool    `json:"acknowledge_unavailable_source_observations"`
+	CandidateDigest                          Digest  `json:"candidate_digest"`
+	JournalDigest                            Digest  `json:"journal_digest"`
+	PolicyDigest                             Digest  `json:"policy_digest"`
+	RunDigest                                Digest  `json:"run_digest"`
+	ValidForSeconds                          Seconds `json:"valid_for_seconds"`
+	Version                                  int64   `json:"version"`
+}
+
+// CancelRun stops a run for good.
+type CancelRun struct{}
+
+// CreateFactory opens a factory; its first principal, the caller, is its administrator.
+type CreateFactory struct {
+	Fixture bool `json:"fixture"`
+}
+
+// PutPolicy replaces the policy. Replaces is the revision it was made from.
+type PutPolicy struct {
+	Policy   Policy `json:"policy"`
+	Replaces int64  `json:"replaces"`
+}
+
+// RegisterProfile makes a profile current; its id must be new.
+type RegisterProfile struct {
+	Profile Profile `json:"profile"`
+}
+
+// RetireProfile ends a profile.
+type RetireProfile struct {
+	ID string `json:"id"`
+}
+
+// PutPrincipal sets roles, or removes. Replaces is the authority revision it was made from, 0 for a new principal.
+type PutPrincipal struct {
+	ID       string   `json:"id"`
+	Removed  bool     `json:"removed"`
+	Replaces int64    `json:"replaces"`
+	Roles    []string `json:"roles"`
+}
+
+// PutRecord sets a source, configuration or scope record.
+type PutRecord struct {
+	Digest Digest `json:"digest"`
+	Kind   string `json:"kind"`
+	Name   string `json:"name"`
+}
+
+// Verb returns the stored name of the command.
+func (RegisterRun) Verb() string       { return "register_run" }
+func (ClaimRun) Verb() string          { return "claim_run" }
+func (Append) Verb() string            { return "append" }
+func (RequestContinuity) Verb() string { return "request_continuity" }
+func (CancelRun) Verb() string         { return "cancel_run" }
+func (CreateFactory) Verb() string     { return "create_factory" }
+func (PutPolicy) Verb() string         { return "put_policy" }
+func (RegisterProfile) Verb() string   { return "register_profile" }
+func (RetireProfile) Verb() string     { return "retire_profile" }
+func (PutPrincipal) Verb() string      { return "put_principal" }
+func (PutRecord) Verb() string         { return "put_record" }
+
+func (RegisterRun) command()       {}
+func (ClaimRun) command()          {}
+func (Append) command()            {}
+func (RequestContinuity) command() {}
+func (CancelRun) command()         {}
+func (CreateFactory) command()     {}
+func (PutPolicy) command()         {}
+func (RegisterProfile) command()   {}
+func (RetireProfile) command()     {}
+func (PutPrincipal) command()      {}
+func (PutRecord) command()         {}
+
+// ForFactory reports whether the command belongs to a factory's own journal.
+func ForFactory(c Command) bool {
+	switch c.(type) {
+	case CreateFactory, PutPolicy, RegisterProfile, RetireProfile, PutPrincipal, PutRecord:
+		return true
+	case RegisterRun, ClaimRun, Append, RequestContinuity, CancelRun:
+		return false
+	}
+	panic(fmt.Sprintf("models.ForFactory: command %T", c))
+}
+
+type sealedFact struct {
+	Data canon.Raw `json:"data"`
+	Kind string    `json:"kind"`
+}
+
+type sealedAppend struct {
+	Facts []sealedFact `json:"facts"`
+	Fence int64        `json:"fence"`
+}
+
+// MarshalJSON writes {"facts":[{"data":...,"kind":...}],"fence":n}.
+func (a Append) MarshalJSON() ([]byte, error) {
+	s := sealedAppend{Fence: a.Fence}
+	for _, f := range a.Facts {
+		b, err := canon.Marshal(f)
+		if err != nil {
+			return nil, err
+		}
+		s.Facts = append(s.Facts, sealedFact{Data: b, Kind: f.Kind()})
+	}
+	return canon.Marshal(s)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, in any spelling; unknown kinds and members are errors.
+func (a *Append) UnmarshalJSON(b []byte) error {
+	var s sealedAppend
+	if err := canon.DecodeWhole(b, &s); err != nil {
+		return err
+	}
+	*a = Append{Fence: s.Fence}
+	for i, f := range s.Facts {
+		fact, err := DecodeFact(f.Kind, f.Data)
+		if err != nil {
+			return fmt.Errorf("fact %d: %w", i, err)
+		}
+		a.Facts = append(a.Facts, fact)
+	}
+	return nil
+}
+
+// EncodeCommand returns the canonical text of a command; its name stands beside it in the row.
+func EncodeCommand(c Command) ([]byte, error) { return canon.Marshal(c) }
+
+// DecodeCommand reads a stored command.
+func DecodeCommand(name string, text []byte) (Command, error) {
+	switch name {
+	case RegisterRun{}.Verb():
+		return decodeCommand[RegisterRun](text)
+	case ClaimRun{}.Verb():
+		return decodeCommand[ClaimRun](text)
+	case Append{}.Verb():
+		return decodeCommand[Append](text)
+	case RequestContinuity{}.Verb():
+		return decodeCommand[RequestContinuity](text)
+	case CancelRun{}.Verb():
+		return decodeCommand[CancelRun](text)
+	case CreateFactory{}.Verb():
+		return decodeCommand[CreateFactory](text)
+	case PutPolicy{}.Verb():
+		return decodeCommand[PutPolicy](text)
+	case RegisterProfile{}.Verb():
+		return decodeCommand[RegisterProfile](text)
+	case RetireProfile{}.Verb():
+		return decodeCommand[RetireProfile](text)
+	case PutPrincipal{}.Verb():
+		return decodeCommand[PutPrincipal](text)
+	case PutRecord{}.Verb():
+		return decodeCommand[PutRecord](text)
+	}
+	return nil, fmt.Errorf("%w: command %q", ErrUnknownKind, name)
+}
+
+func decodeCommand[T Command](text []byte) (Command, error) {
+	var c T
+	if err := canon.DecodeWhole(text, &c); err != nil {
+		return nil, fmt.Errorf("command %s: %w", c.Verb(), err)
+	}
+	return c, nil
+}
+
+// CommandDigest names a command's content together with who sent it: the same id with another digest is a conflict.
+func CommandDigest(actor string, c Command) (Digest, error) {
+	text, err := EncodeCommand(c)
+	if err != nil {
+		return Digest{}, err
+	}
+	return Tagged(TagCommand, []byte(actor), []byte(c.Verb()), text), nil
+}
