@@ -1,0 +1,103 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/server/engine"
+)
+
+// PutBlob implements engine.Blobs. It is ErrNotFound when there is no such run, or no such factory for one without run.
+func (s *Store) PutBlob(ctx context.Context, factory, run string, b engine.Blob) error {
+	const exists = `SELECT EXISTS (SELECT 1 FROM factories WHERE factory = ?1 AND ?2 = '')
+		OR EXISTS (SELECT 1 FROM runs WHERE factory = ?1 AND run = ?2)`
+	doing := fmt.Sprintf("put blob of factory %s run %q", factory, run)
+	var owned bool
+	if err := s.readers.QueryRowContext(ctx, exists, factory, run).Scan(&owned); err != nil {
+		return storeError(doing, err)
+	}
+	if !owned {
+		return storeError(doing, sql.ErrNoRows)
+	}
+	_, err := s.stmt.putBlob.ExecContext(ctx, factory, run, b.Digest[:], whole(b.Data))
+	return storeError(doing, err)
+}
+
+// Blob implements engine.Blobs.
+func (s *Store) Blob(ctx context.Context, factory, run string, digest models.Digest) ([]byte, error) {
+	const text = `SELECT data, encoding, key_id FROM blobs WHERE factory = ? AND run = ? AND digest = ?`
+	doing := "read blob " + digest.String()
+	var (
+		data     []byte
+		encoding string
+		key      sql.NullString
+	)
+	if err := s.readers.QueryRowContext(ctx, text, factory, run, digest[:]).Scan(&data, &encoding, &key); err != nil {
+		return nil, storeError(doing, err)
+	}
+	if encoding != "none" || key.Valid {
+		return nil, fmt.Errorf("%s: encoding %q with key %q needs a newer build", doing, encoding, key.String)
+	}
+	return whole(data), nil
+}
+
+// PutModule implements engine.Modules.
+func (s *Store) PutModule(ctx context.Context, digest models.Digest, data []byte) error {
+	const text = `INSERT INTO modules (digest, data) VALUES (?, ?) ON CONFLICT DO NOTHING`
+	_, err := s.writer.ExecContext(ctx, text, digest[:], whole(data))
+	return storeError("put module "+digest.String(), err)
+}
+
+// Module implements engine.Modules.
+func (s *Store) Module(ctx context.Context, digest models.Digest) ([]byte, error) {
+	var data []byte
+	err := s.readers.QueryRowContext(ctx, `SELECT data FROM modules WHERE digest = ?`, digest[:]).Scan(&data)
+	return data, storeError("read module "+digest.String(), err)
+}
+
+// PutToken implements engine.Credentials. A hash, or an id in the factory, that is there already is ErrTaken.
+func (s *Store) PutToken(ctx context.Context, t engine.Token) error {
+	const text = `INSERT INTO tokens (hash, factory, id, principal, expires_at, revoked) VALUES (?, ?, ?, ?, ?, ?)`
+	_, err := s.writer.ExecContext(ctx, text, t.Hash[:], t.Factory, t.ID, t.Principal, t.ExpiresAt, t.Revoked)
+	return storeError("put token "+t.ID, err)
+}
+
+// Token implements engine.Credentials. A revoked or expired token is returned too and says so.
+func (s *Store) Token(ctx context.Context, hash models.Digest) (engine.Token, error) {
+	const text = `SELECT factory, id, principal, expires_at, revoked FROM tokens WHERE hash = ?`
+	t := engine.Token{Hash: hash}
+	err := s.readers.QueryRowContext(ctx, text, hash[:]).Scan(&t.Factory, &t.ID, &t.Principal, &t.ExpiresAt, &t.Revoked)
+	if err != nil {
+		return engine.Token{}, storeError("read token", err)
+	}
+	return t, nil
+}
+
+// RevokeToken implements engine.Credentials. Revoking twice is no error.
+func (s *Store) RevokeToken(ctx context.Context, factory, id string) error {
+	res, err := s.writer.ExecContext(ctx, `UPDATE tokens SET revoked = 1 WHERE factory = ? AND id = ?`, factory, id)
+	if err != nil {
+		return storeError("revoke token "+id, err)
+	}
+	if n, err := res.RowsAffected(); err == nil && n == 0 {
+		return storeError("revoke token "+id, sql.ErrNoRows)
+	}
+	return nil
+}
+
+// PutName implements engine.Credentials; an empty principal names the factory.
+func (s *Store) PutName(ctx context.Context, factory, principal, name string) error {
+	const text = `INSERT INTO names (factory, principal, name) VALUES (?, ?, ?)
+		ON CONFLICT (factory, principal) DO UPDATE SET name = excluded.name`
+	_, err := s.writer.ExecContext(ctx, text, factory, principal, name)
+	return storeError("put name of "+principal, err)
+}
+
+// Name implements engine.Credentials.
+func (s *Store) Name(ctx context.Context, factory, principal string) (string, error) {
+	var name string
+	err := s.readers.QueryRowContext(ctx, `SELECT name FROM names WHERE factory = ? AND principal = ?`, factory, principal).Scan(&name)
+	return name, storeError("read name of "+principal, err)
+}
