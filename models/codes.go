@@ -124,6 +124,7 @@ const (
 	CodeBlobMismatch          Code = "blob_mismatch"
 	CodeRunExists             Code = "run_exists"
 	CodeRunFinished           Code = "run_finished"
+	CodeRunHeld               Code = "run_held"
 	CodeFixtureOnly           Code = "fixture_only"
 	CodePayloadTooLarge       Code = "payload_too_large"
 	CodeMethodNotAllowed      Code = "method_not_allowed"
@@ -537,6 +538,10 @@ var table = []Entry{
 	{CodeRunFinished, 409, "X",
 		"The run has ended and takes no more work.",
 		"Read the run to see how it ended; start a new one for further work.",
+		nil},
+	{CodeRunHeld, 409, "X",
+		"The run stopped at a point that no worker may pass by itself.",
+		"Read the run's candidate, which names what is known, what is not, and the way on.",
 		nil},
 	{CodeFixtureOnly, 422, "*",
 		"Something made for fixtures was offered to a factory that does real work.",

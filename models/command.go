@@ -39,7 +39,7 @@ type RequestContinuity struct {
 	AcknowledgeNoNewGrant                    bool    `json:"acknowledge_no_new_grant"`
 	AcknowledgeOriginalConsumption           bool    `json:"acknowledge_original_consumption"`
 	AcknowledgeRenewedSameAttemptLease       bool    `json:"acknowledge_renewed_same_attempt_lease"`
-	AcknowledgeUnavailableSourceObservations bool    `json:"acknowledge_unavailable_source_observations"`
+	AcknowledgeUnavailableSourceObservations bool    `json:"acknowledge_unavailable_source_observations,omitzero"`
 	CandidateDigest                          Digest  `json:"candidate_digest"`
 	JournalDigest                            Digest  `json:"journal_digest"`
 	PolicyDigest                             Digest  `json:"policy_digest"`
@@ -87,6 +87,11 @@ type PutRecord struct {
 	Name   string `json:"name"`
 }
 
+// ActivateRules makes a newer rules number stand for the factory and its runs.
+type ActivateRules struct {
+	Rules int64 `json:"rules"`
+}
+
 // Verb returns the stored name of the command.
 func (RegisterRun) Verb() string       { return "register_run" }
 func (ClaimRun) Verb() string          { return "claim_run" }
@@ -99,6 +104,7 @@ func (RegisterProfile) Verb() string   { return "register_profile" }
 func (RetireProfile) Verb() string     { return "retire_profile" }
 func (PutPrincipal) Verb() string      { return "put_principal" }
 func (PutRecord) Verb() string         { return "put_record" }
+func (ActivateRules) Verb() string     { return "activate_rules" }
 
 func (RegisterRun) command()       {}
 func (ClaimRun) command()          {}
@@ -111,11 +117,12 @@ func (RegisterProfile) command()   {}
 func (RetireProfile) command()     {}
 func (PutPrincipal) command()      {}
 func (PutRecord) command()         {}
+func (ActivateRules) command()     {}
 
 // ForFactory reports whether the command belongs to a factory's own journal.
 func ForFactory(c Command) bool {
 	switch c.(type) {
-	case CreateFactory, PutPolicy, RegisterProfile, RetireProfile, PutPrincipal, PutRecord:
+	case CreateFactory, PutPolicy, RegisterProfile, RetireProfile, PutPrincipal, PutRecord, ActivateRules:
 		return true
 	case RegisterRun, ClaimRun, Append, RequestContinuity, CancelRun:
 		return false
@@ -191,6 +198,8 @@ func DecodeCommand(name string, text []byte) (Command, error) {
 		return decodeCommand[PutPrincipal](text)
 	case PutRecord{}.Verb():
 		return decodeCommand[PutRecord](text)
+	case ActivateRules{}.Verb():
+		return decodeCommand[ActivateRules](text)
 	}
 	return nil, fmt.Errorf("%w: command %q", ErrUnknownKind, name)
 }

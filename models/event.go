@@ -232,6 +232,11 @@ type RecordPut struct {
 	Record Record `json:"record"`
 }
 
+// RulesActivated makes a newer rules number the one that rows from here on obey.
+type RulesActivated struct {
+	Rules int64 `json:"rules"`
+}
+
 // Kind returns the stored name of the event.
 func (RunRegistered) Kind() string     { return "run.registered" }
 func (LeaseGranted) Kind() string      { return "lease.granted" }
@@ -258,6 +263,7 @@ func (ProfileRegistered) Kind() string { return "profile.registered" }
 func (ProfileRetired) Kind() string    { return "profile.retired" }
 func (PrincipalPut) Kind() string      { return "principal.put" }
 func (RecordPut) Kind() string         { return "record.put" }
+func (RulesActivated) Kind() string    { return "rules.activated" }
 
 func (RunRegistered) event()     {}
 func (LeaseGranted) event()      {}
@@ -284,6 +290,7 @@ func (ProfileRegistered) event() {}
 func (ProfileRetired) event()    {}
 func (PrincipalPut) event()      {}
 func (RecordPut) event()         {}
+func (RulesActivated) event()    {}
 
 func (CheckpointSaved) fact()  {}
 func (RequestIssued) fact()    {}
@@ -327,6 +334,8 @@ func DecodeEvent(kind string, payload []byte) (Event, error) {
 		return decode[PrincipalPut](payload)
 	case RecordPut{}.Kind():
 		return decode[RecordPut](payload)
+	case RulesActivated{}.Kind():
+		return decode[RulesActivated](payload)
 	}
 	f, err := DecodeFact(kind, payload)
 	if err != nil {
@@ -401,7 +410,7 @@ func Blobs(e Event) []Digest {
 	case MigrationSettled:
 		named = []Digest{e.Derived, e.Witness, e.Contract, e.Proof}
 	case LeaseGranted, ClaimTaken, LeaseLapsed, ResponseConsumed, CallGranted, CallRefused, CallIntended, RoundCompleted,
-		RunCancelled, FactoryCreated, PolicyPut, ProfileRegistered, ProfileRetired, PrincipalPut, RecordPut:
+		RunCancelled, FactoryCreated, PolicyPut, ProfileRegistered, ProfileRetired, PrincipalPut, RecordPut, RulesActivated:
 	default:
 		panic(fmt.Sprintf("models.Blobs: event %T", e))
 	}

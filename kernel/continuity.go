@@ -1,0 +1,338 @@
+package kernel
+
+import (
+	"slices"
+
+	"github.com/forge-continuity/forge/kernel/custody"
+	"github.com/forge-continuity/forge/kernel/lease"
+	"github.com/forge-continuity/forge/kernel/policy"
+	"github.com/forge-continuity/forge/kernel/profile"
+	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/models/canon"
+)
+
+// sortHolds puts holds into the table's order of precedence.
+func sortHolds(holds []*models.Refusal) {
+	slices.SortStableFunc(holds, func(a, b *models.Refusal) int {
+		return models.Precedence(a.Code) - models.Precedence(b.Code)
+	})
+}
+
+// holds lists everything that stands between the run and an admission now, in order of precedence, as far as it can be
+// known: without a reconstruction in env the holds that only the sandbox finds are absent (spec, Exact eligibility).
+func (s State) holds(env models.Env) []*models.Refusal {
+	var list []*models.Refusal
+	add := func(r *models.Refusal) {
+		if r != nil {
+			list = append(list, r)
+		}
+	}
+	if graph, ok := s.Graph(); ok {
+		if t, taken := s.Tickets.ForGraph(graph); taken {
+			add(models.Refuse(models.CodeGraphHasTicket, models.D("request_id", t.RequestID)))
+		}
+	}
+	f := env.Factory
+	add(policy.Disabled(f.Policy))
+	if env.Reconstruction != nil && env.Reconstruction.Version == 2 {
+		add(policy.ObservationsOff(f.Policy))
+	}
+	_, r := profile.Select(f, env.Host)
+	add(r)
+	if env.Actor != s.OriginalActor {
+		add(models.Refuse(models.CodeActorNotOriginal))
+	}
+	add(s.original(env, false))
+	s.runHolds(env, add)
+	s.custodyHolds(env, add)
+	for _, r := range s.changes(env) {
+		add(r)
+	}
+	s.sandboxHolds(env, add)
+	add(s.timeBudget())
+	if _, r := lease.Window(env.At, 1, s.deadline()); r != nil {
+		add(r)
+	}
+	add(s.Budget.Request())
+	sortHolds(list)
+	return list
+}
+
+// runHolds are those of the run as a whole: cancelled, not held, another mode, a claim that is live or could be made, and
+// a ticket that is outstanding (FLOW-17, FLOW-19).
+func (s State) runHolds(env models.Env, add func(*models.Refusal)) {
+	if s.End == EndCancelled {
+		add(s.ended())
+	}
+	executing := s.Lease.Executing(env.At, env.LeaseExpires)
+	if s.End == EndCompleted || executing {
+		add(models.Refuse(models.CodeRunNotHeld, models.D("executing", executing), models.D("completed", s.End == EndCompleted)))
+	}
+	if s.Registration.Mode != models.ModeRequired {
+		add(models.Refuse(models.CodeCheckpointModeUnsupported, models.D("mode", s.Registration.Mode)))
+	}
+	outstanding := false
+	if t, ok := s.Tickets.Last(); ok && t.Outstanding() {
+		outstanding = true
+		add(models.Refuse(models.CodeTicketOutstanding, models.D("request_id", t.RequestID), models.D("state", t.State)))
+	}
+	queued := s.End == "" && !executing && !outstanding && s.Claimable()
+	if executing || queued || outstanding && Queue(s) != nil {
+		add(models.Refuse(models.CodeClaimLive, models.D("executing", executing), models.D("queued", !executing)))
+	}
+}
+
+// custodyHolds are those that the rows alone show: a broken chain, an open closure, and effects (ELIG-01, 02, 13, 14, 16).
+func (s State) custodyHolds(env models.Env, add func(*models.Refusal)) {
+	if n := env.Recount; n != nil {
+		switch {
+		case n.BrokenAt > 0:
+			add(models.Refuse(models.CodeJournalBroken, models.D("seq", n.BrokenAt)))
+		case n.Head != s.Head || n.Fingerprint != Fingerprint(s) || n.Commands != s.Budget.Spent.Commands ||
+			n.Calls != s.Budget.Spent.ToolCalls || n.Requests != s.Budget.Spent.Requests:
+			add(models.Refuse(models.CodeJournalBroken, models.D("seq", s.Head.Seq), models.D("what", "the cached state differs from the rows")))
+		}
+	}
+	t := s.Custody.Turn
+	switch {
+	case t.Request == 0:
+		add(models.Refuse(models.CodeClosureIncomplete, models.D("missing", "request")))
+	case t.Checkpoint.IsZero():
+		add(models.Refuse(models.CodeClosureIncomplete, models.D("missing", "checkpoint")))
+	case t.ResponseSeq == 0 || t.Partial:
+		add(models.Refuse(models.CodeModelOutcomeUnknown, models.D("request", t.Request), models.D("partial", t.Partial)))
+	case t.ConsumeSeq == 0:
+		add(models.Refuse(models.CodeConsumeMissing, models.D("request", t.Request)))
+	}
+	version := int64(0)
+	if env.Reconstruction != nil {
+		version = env.Reconstruction.Version
+	}
+	for _, c := range t.Calls {
+		covered := version == 2 && c.Class == models.ClassSourceObservation
+		if c.Unknown() && !t.Settled && !covered {
+			add(models.Refuse(models.CodeUnknownEffect, models.D("seq", c.IntentSeq), models.D("class", c.Class), models.D("writable", writable(c.Class))))
+			break
+		}
+	}
+	if len(s.Custody.Commands) > 0 {
+		add(models.Refuse(models.CodeUnknownEffect, models.D("seq", s.Custody.Commands[0].Seq), models.D("class", models.ClassCommand), models.D("writable", true)))
+	}
+	if t.Later > 0 && !t.Settled {
+		add(models.Refuse(models.CodeLaterActivity, models.D("seq", t.Later)))
+	}
+}
+
+func writable(class string) bool {
+	switch class {
+	case models.ClassEvidenceRead, models.ClassSourceObservation, models.ClassPureRead:
+		return false
+	}
+	return true
+}
+
+// sandboxHolds adds what the sandbox found, and what shows when its calls are laid beside the rows: each call of the
+// response needs its grant, each grant its call, and the evidence read its refusal before start.
+func (s State) sandboxHolds(env models.Env, add func(*models.Refusal)) {
+	rec := env.Reconstruction
+	if rec == nil {
+		return
+	}
+	for _, h := range rec.Holds {
+		add(models.Refuse(h.Code, h.Details...))
+	}
+	t := s.Custody.Turn
+	incomplete := func(what string, position int64) {
+		add(models.Refuse(models.CodeClosureIncomplete, models.D("differs", what), models.D("position", position)))
+	}
+	if rec.Checkpoint != t.Checkpoint || rec.Response != t.Response {
+		incomplete("checkpoint or response", -1)
+	}
+	if len(rec.Calls) == 0 {
+		return // the parser got no further than the holds say
+	}
+	if rec.Tokens != t.Tokens {
+		incomplete("usage", -1)
+	}
+	if int64(len(rec.Calls)) != t.CallCount {
+		incomplete("number of calls", -1)
+	}
+	for _, seen := range rec.Calls {
+		i := slices.IndexFunc(t.Calls, func(c custody.Call) bool { return c.Position == seen.Position })
+		if i < 0 {
+			add(models.Refuse(models.CodeCallNotGranted, models.D("position", seen.Position)))
+			continue
+		}
+		c := t.Calls[i]
+		if c.ID != seen.ID || c.Args != seen.Args || c.Tool != seen.Tool || c.Class != seen.Class {
+			incomplete("granted call", seen.Position)
+		}
+		if seen.Class != models.ClassEvidenceRead {
+			continue
+		}
+		if c.RefusedSeq == 0 {
+			incomplete("refusal before start", seen.Position)
+		} else if c.Validator != s.Registration.Validator {
+			add(models.Refuse(models.CodeValidatorUnregistered, models.D("validator", c.Validator)))
+		}
+	}
+	for _, c := range t.Calls {
+		if !slices.ContainsFunc(rec.Calls, func(seen models.SeenCall) bool { return seen.Position == c.Position }) {
+			add(models.Refuse(models.CodeLaterActivity, models.D("seq", c.GrantSeq)))
+		}
+	}
+}
+
+// Closed reports whether the rows hold a whole closure that the sandbox could be given: request, checkpoint, response and
+// consume.
+func (s State) Closed() bool {
+	t := s.Custody.Turn
+	return t.ConsumeSeq > 0 && !t.Checkpoint.IsZero()
+}
+
+// Candidate computes what could be admitted now and every hold. It changes nothing (FLOW-08).
+func Candidate(s State, env models.Env) models.Candidate {
+	p := env.Factory.Policy
+	c := models.Candidate{
+		Attempt: s.Registration.Attempt, Counters: s.Counters(), CustodyDigest: s.Custody.Digest, Fixture: env.Factory.Fixture,
+		Holds: s.holds(env), JournalDigest: s.Head.Digest(), OriginalActor: s.OriginalActor,
+		PermittedSeconds: policy.Permitted(p, s.Registration.ProviderTimeout), PolicyDigest: env.Factory.PolicyDigest,
+		PolicyRevision: p.Revision, Run: s.Run, RunDigest: s.RunDigest(),
+		SourceDigest: models.Tagged(models.TagSource, canon.MustMarshal(s.Registration.Source)),
+		Module:       env.Host.Module, Catalogue: env.Host.Catalogue,
+	}
+	c.ConsumedGraph, _ = s.Graph()
+	if chosen, r := profile.Select(env.Factory, env.Host); r == nil {
+		c.Profile, c.ProfileDigest, c.Qualifications = chosen.Profile.ID, chosen.Digest, chosen.Profile.Qualifications
+	}
+	if rec := env.Reconstruction; rec != nil {
+		c.Version, c.Closing, c.Contract, c.Derived, c.Proof, c.Witness = rec.Version, rec.Closing, rec.Contract, rec.Derived, rec.Proof, rec.Witness
+	}
+	c.Eligible = len(c.Holds) == 0
+	c.CandidateDigest = candidateDigest(c)
+	return c
+}
+
+// candidateDigest covers version, the other digests, source, profile with its qualifications, module, catalogue, captured
+// contract, proof, derived checkpoint and closing results: nothing that moves with the clock (rules O22).
+func candidateDigest(c models.Candidate) models.Digest {
+	return models.Tagged(models.TagCandidate, canon.MustMarshal(struct {
+		Attempt        int64                  `json:"attempt"`
+		Catalogue      models.Digest          `json:"catalogue"`
+		Closing        []models.ClosingResult `json:"closing"`
+		Contract       models.Digest          `json:"contract_digest"`
+		Custody        models.Digest          `json:"custody_digest"`
+		Derived        models.Digest          `json:"derived_checkpoint"`
+		Graph          models.Digest          `json:"consumed_graph"`
+		Journal        models.Digest          `json:"journal_digest"`
+		Module         models.Digest          `json:"module"`
+		Policy         models.Digest          `json:"policy_digest"`
+		Profile        models.Digest          `json:"profile_digest"`
+		Proof          models.Digest          `json:"proof_digest"`
+		Qualifications []models.Qualification `json:"qualifications"`
+		Run            models.Digest          `json:"run_digest"`
+		Source         models.Digest          `json:"source_digest"`
+		Version        int64                  `json:"version"`
+		Witness        models.Digest          `json:"witness"`
+	}{c.Attempt, c.Catalogue, c.Closing, c.Contract, c.CustodyDigest, c.Derived, c.ConsumedGraph, c.JournalDigest, c.Module,
+		c.PolicyDigest, c.ProfileDigest, c.Proof, c.Qualifications, c.RunDigest, c.SourceDigest, c.Version, c.Witness}))
+}
+
+// requestContinuity admits a version-1 request: the settlement and, in the next row, the lease without an owner (FLOW-23).
+// The first refusal in the order of the table is the answer; the candidate digest is compared last of all (rules, no. 43).
+func (s State) requestContinuity(id string, c models.RequestContinuity, env models.Env) ([]models.Event, *models.Refusal) {
+	if r := s.notRegistered(); r != nil {
+		return nil, r
+	}
+	if c.Version != 1 || c.AcknowledgeUnavailableSourceObservations {
+		return nil, models.Refuse(models.CodeRequestMalformed, models.D("member", "version"))
+	}
+	f, rec := env.Factory, env.Reconstruction
+	list := s.holds(env)
+	add := func(r *models.Refusal) {
+		if r != nil {
+			list = append(list, r)
+		}
+	}
+	if rec != nil && rec.Version == 2 {
+		add(models.Refuse(models.CodeVersionMismatch, models.D("request", c.Version), models.D("proof", rec.Version)))
+	}
+	for _, a := range []struct {
+		name  string
+		given bool
+	}{
+		{"acknowledge_no_new_grant", c.AcknowledgeNoNewGrant},
+		{"acknowledge_original_consumption", c.AcknowledgeOriginalConsumption},
+		{"acknowledge_renewed_same_attempt_lease", c.AcknowledgeRenewedSameAttemptLease},
+	} {
+		if !a.given {
+			add(models.Refuse(models.CodeAcknowledgementMissing, models.D("acknowledgement", a.name)))
+			break
+		}
+	}
+	if f.Policy.Enabled {
+		add(policy.Window(f.Policy, s.Registration.ProviderTimeout, c.ValidForSeconds))
+	} else if c.ValidForSeconds < 1 || c.ValidForSeconds > models.MaxWindow {
+		add(models.Refuse(models.CodeWindowInvalid, models.D("got", int64(c.ValidForSeconds)), models.D("limit", int64(models.MaxWindow))))
+	}
+	add(stale("run", c.RunDigest, s.RunDigest()))
+	add(stale("journal", c.JournalDigest, s.Head.Digest()))
+	add(stale("policy", c.PolicyDigest, f.PolicyDigest))
+	if int64(len(s.Tickets.Tickets)) >= f.Policy.MaxTicketsPerRun {
+		add(models.Refuse(models.CodeTicketsPerRunReached, models.D("limit", f.Policy.MaxTicketsPerRun)))
+	}
+	if env.Pending >= f.Policy.MaxPendingTickets {
+		add(models.Refuse(models.CodePendingTicketsReached, models.D("limit", f.Policy.MaxPendingTickets)))
+	}
+	sortHolds(list)
+	if len(list) > 0 {
+		return nil, list[0]
+	}
+	if rec == nil || env.Recount == nil {
+		return nil, models.Refuse(models.CodeReconstructionMissing)
+	}
+	if rec.Version != 1 || rec.Served != 1 {
+		return nil, models.Refuse(models.CodeSandboxStopped, models.D("reason", "no proof"), models.D("served", rec.Served))
+	}
+	candidate := Candidate(s, env)
+	if r := stale("candidate", c.CandidateDigest, candidate.CandidateDigest); r != nil {
+		return nil, r
+	}
+	return s.admission(id, c, candidate, env)
+}
+
+func stale(name string, got, want models.Digest) *models.Refusal {
+	if got == want {
+		return nil
+	}
+	return models.Refuse(models.CodeDigestStale, models.D("digest", name), models.D("got", got), models.D("want", want))
+}
+
+func (s State) admission(id string, c models.RequestContinuity, candidate models.Candidate, env models.Env) ([]models.Event, *models.Refusal) {
+	end, r := lease.Window(env.At, c.ValidForSeconds, s.deadline())
+	if r != nil {
+		return nil, r
+	}
+	admission, err := models.CommandDigest(env.Actor, c)
+	if err != nil {
+		panic(err)
+	}
+	t, g := s.Custody.Turn, s.Registration
+	events := append(s.lapse(env),
+		models.MigrationSettled{
+			Admission: admission, Attempt: g.Attempt, Candidate: candidate.CandidateDigest, Catalogue: candidate.Catalogue,
+			Closing: candidate.Closing, ConsumeSeq: t.ConsumeSeq, Contract: candidate.Contract,
+			CurrentEpoch: models.CurrentEpoch{PolicyDigest: candidate.PolicyDigest, PolicyRevision: candidate.PolicyRevision},
+			Custody:      candidate.CustodyDigest, Derived: candidate.Derived, Fixture: candidate.Fixture, Graph: candidate.ConsumedGraph,
+			HistoricEpoch: models.Epoch{Acknowledgement: g.Acknowledgement, Mode: g.Mode, Selection: g.Selection},
+			Journal:       candidate.JournalDigest, Module: candidate.Module, OldCheckpoint: t.Checkpoint, Profile: candidate.Profile,
+			ProfileDigest: candidate.ProfileDigest, Proof: candidate.Proof, Response: t.Response, RequestID: id, Version: c.Version,
+			Witness: candidate.Witness,
+		},
+		models.LeaseGranted{ExpiresAt: end, RequestID: id, Seconds: env.At.Until(end)},
+	)
+	if r := missing(env); r != nil {
+		return nil, r
+	}
+	return events, s.room(len(events))
+}

@@ -1,0 +1,352 @@
+package kernel
+
+import (
+	"fmt"
+
+	"github.com/forge-continuity/forge/kernel/lease"
+	"github.com/forge-continuity/forge/kernel/policy"
+	"github.com/forge-continuity/forge/kernel/profile"
+	"github.com/forge-continuity/forge/kernel/ticket"
+	"github.com/forge-continuity/forge/models"
+)
+
+// Decide answers a command for a run: events to append, one refusal, or neither (the saved receipt stands). id is the
+// command's own id: the claim id, the request id, or that of the batch.
+func Decide(s State, id string, c models.Command, env models.Env) ([]models.Event, *models.Refusal) {
+	if r := admit(env.Factory.Rules, id, c, env); r != nil || env.Saved == models.SavedSame {
+		return nil, r
+	}
+	switch c := c.(type) {
+	case models.RegisterRun:
+		return s.register(c, env)
+	case models.ClaimRun:
+		return s.claim(id, c, env)
+	case models.Append:
+		return s.append(c, env)
+	case models.RequestContinuity:
+		return s.requestContinuity(id, c, env)
+	case models.CancelRun:
+		return s.cancel(env)
+	case models.CreateFactory, models.PutPolicy, models.RegisterProfile, models.RetireProfile, models.PutPrincipal,
+		models.PutRecord, models.ActivateRules:
+	}
+	panic(fmt.Sprintf("kernel.Decide: command %T", c))
+}
+
+// RoleFor is the role that a command asks for.
+func RoleFor(c models.Command) string {
+	switch c.(type) {
+	case models.RegisterRun, models.RequestContinuity, models.CancelRun:
+		return models.RoleOperator
+	case models.ClaimRun, models.Append:
+		return models.RoleWorker
+	case models.CreateFactory, models.PutPolicy, models.RegisterProfile, models.RetireProfile, models.PutPrincipal,
+		models.PutRecord, models.ActivateRules:
+		return models.RoleAdministrator
+	}
+	panic(fmt.Sprintf("kernel.RoleFor: command %T", c))
+}
+
+// admit is what every command passes first, in the order of the table: identity, then an identical repeat (K4), role, and
+// other content under a used id.
+func admit(rules int64, id string, c models.Command, env models.Env) *models.Refusal {
+	if _, ok := env.Factory.Principal(env.Actor); !ok {
+		return models.Refuse(models.CodeIdentityMissing)
+	}
+	switch {
+	case env.Saved == models.SavedSame:
+		return nil
+	case !models.ValidID(id):
+		return models.Refuse(models.CodeRequestMalformed, models.D("member", "id"))
+	case !env.Factory.Has(env.Actor, RoleFor(c)):
+		return models.Refuse(models.CodeRoleMissing, models.D("role", RoleFor(c)))
+	case env.Saved == models.SavedOther:
+		return models.Refuse(models.CodeRequestConflict, models.D("id", id))
+	case !knows(rules):
+		return models.Refuse(models.CodeRulesNewer, models.D("rules", rules))
+	}
+	return nil
+}
+
+func (s State) register(c models.RegisterRun, env models.Env) ([]models.Event, *models.Refusal) {
+	g := c.Registration
+	bad := func(member string) *models.Refusal {
+		return models.Refuse(models.CodeRequestMalformed, models.D("member", member))
+	}
+	switch {
+	case !s.Registered.IsZero():
+		return nil, models.Refuse(models.CodeRunExists, models.D("run", s.Run))
+	case !models.ValidID(g.Mode):
+		return nil, bad("mode")
+	case !models.ValidID(g.Selection):
+		return nil, bad("selection")
+	case !models.ValidID(g.Acknowledgement):
+		return nil, bad("acknowledgement")
+	case !models.ValidID(g.TimeBudget):
+		return nil, bad("time_budget")
+	case g.ActiveDeadline < 0, g.TimeBudget == models.TimeBudgetNone && g.ActiveDeadline != 0,
+		g.TimeBudget == models.TimeBudgetAbsolute && g.ActiveDeadline == 0:
+		return nil, bad("active_deadline")
+	case g.ProviderTimeout < 1 || g.ProviderTimeout > models.MaxWindow:
+		return nil, models.Refuse(models.CodeWindowInvalid, models.D("member", "provider_timeout_seconds"), models.D("limit", int64(models.MaxWindow)))
+	case g.CompletedRounds < 0:
+		return nil, bad("completed_rounds")
+	case g.Attempt < 1 || g.Attempt > g.Limits.Attempts:
+		return nil, bad("attempt")
+	case g.Task.IsZero():
+		return nil, bad("task")
+	case g.Contract.IsZero():
+		return nil, bad("contract")
+	case g.Runtime.IsZero() || g.Validator.IsZero() || g.Reader.IsZero():
+		return nil, bad("runtime, validator or reader")
+	}
+	l := g.Limits
+	for _, n := range []int64{l.Attempts, l.Commands, l.InputTokens, l.OutputTokens, l.Repairs, l.Requests, l.SourceReads, l.ToolCalls, l.TotalTokens} {
+		if n < 0 {
+			return nil, bad("limits")
+		}
+	}
+	s.Registration = g
+	if r := s.changed(env); r != nil {
+		return nil, r
+	}
+	if r := missing(env); r != nil {
+		return nil, r
+	}
+	return []models.Event{models.RunRegistered{Actor: env.Actor, Registration: g}}, nil
+}
+
+// changed is the first of changes.
+func (s State) changed(env models.Env) *models.Refusal {
+	if list := s.changes(env); len(list) > 0 {
+		return list[0]
+	}
+	return nil
+}
+
+// changes compares the frozen source, configuration and scope with the factory's records as they are now (FLOW-18,
+// BOUND-03).
+func (s State) changes(env models.Env) []*models.Refusal {
+	g := s.Registration
+	var list []*models.Refusal
+	for _, f := range []struct {
+		code   models.Code
+		kind   string
+		frozen models.Frozen
+	}{
+		{models.CodeSourceChanged, models.RecordSource, g.Source},
+		{models.CodeConfigurationChanged, models.RecordConfiguration, g.Configuration},
+		{models.CodeScopeChanged, models.RecordScope, g.Scope},
+	} {
+		now, ok := env.Factory.Record(f.kind, f.frozen.Record)
+		if !ok || now.Digest != f.frozen.Digest {
+			list = append(list, models.Refuse(f.code, models.D("record", f.frozen.Record), models.D("frozen", f.frozen.Digest), models.D("current", now.Digest)))
+		}
+	}
+	return list
+}
+
+func missing(env models.Env) *models.Refusal {
+	if len(env.Missing) > 0 {
+		return models.Refuse(models.CodeBlobMissing, models.D("digest", env.Missing[0]), models.D("count", len(env.Missing)))
+	}
+	return nil
+}
+
+func (s State) notRegistered() *models.Refusal {
+	if s.Registered.IsZero() {
+		return models.Refuse(models.CodeNotFound, models.D("run", s.Run))
+	}
+	return nil
+}
+
+func (s State) ended() *models.Refusal {
+	switch s.End {
+	case EndCancelled:
+		return models.Refuse(models.CodeRunCancelled)
+	case EndCompleted:
+		return models.Refuse(models.CodeRunFinished, models.D("end", s.End))
+	}
+	return nil
+}
+
+func (s State) claim(id string, c models.ClaimRun, env models.Env) ([]models.Event, *models.Refusal) {
+	if r := s.notRegistered(); r != nil {
+		return nil, r
+	}
+	if r := s.ended(); r != nil {
+		return nil, r
+	}
+	if c.LeaseSeconds < 1 || c.LeaseSeconds > models.MaxWindow {
+		return nil, models.Refuse(models.CodeWindowInvalid, models.D("got", int64(c.LeaseSeconds)), models.D("limit", int64(models.MaxWindow)))
+	}
+	if s.Lease.Executing(env.At, env.LeaseExpires) {
+		return nil, models.Refuse(models.CodeClaimLive, models.D("expires_at", int64(env.LeaseExpires)))
+	}
+	if t, ok := s.Tickets.Last(); ok && t.Outstanding() {
+		return s.claimTicket(id, t, env)
+	}
+	if seq := s.Custody.Unknown(); seq > 0 {
+		return nil, models.Refuse(models.CodeUnknownEffect, models.D("seq", seq))
+	}
+	if !s.Custody.Known() {
+		return nil, models.Refuse(models.CodeModelOutcomeUnknown, models.D("request", s.Custody.Turn.Request))
+	}
+	if !s.Claimable() {
+		return nil, models.Refuse(models.CodeRunHeld, models.D("reason", "rejected_evidence_read"))
+	}
+	if r := s.timeBudget(); r != nil {
+		return nil, r
+	}
+	end, r := lease.Window(env.At, min(c.LeaseSeconds, s.Registration.ProviderTimeout), s.deadline())
+	if r != nil {
+		return nil, r
+	}
+	events := s.lapse(env)
+	seconds := env.At.Until(end)
+	events = append(events, models.LeaseGranted{ExpiresAt: end, Seconds: seconds},
+		models.ClaimTaken{ClaimID: id, ExpiresAt: end, Fence: s.Lease.Fence + 1})
+	return events, s.room(len(events))
+}
+
+// lapse records a lease that ended by time, for the first command after its expiry.
+func (s State) lapse(env models.Env) []models.Event {
+	if e, ok := s.Lease.Lapsed(env.At, env.LeaseExpires); ok {
+		return []models.Event{e}
+	}
+	return nil
+}
+
+// claimTicket gives the queued ticket to the caller, after the checks of this moment (START-01). A ticket that was claimed
+// before, or whose lease is over, is never claimed again (BOUND-02, BOUND-08).
+func (s State) claimTicket(id string, t ticket.Ticket, env models.Env) ([]models.Event, *models.Refusal) {
+	switch {
+	case t.State == ticket.Queued && !s.Lease.Waiting(env.At):
+		return nil, models.Refuse(models.CodeLeaseExpired, models.D("expired_at", int64(s.Lease.ExpiresAt)))
+	case t.State == ticket.Claimed || t.State == ticket.Uncertain:
+		return nil, models.Refuse(models.CodeTicketUncertain, models.D("request_id", t.RequestID))
+	case t.State != ticket.Queued:
+		return nil, models.Refuse(models.CodeTicketOutstanding, models.D("request_id", t.RequestID))
+	}
+	if r := s.executionHold(t, env); r != nil {
+		return nil, r
+	}
+	events := []models.Event{models.ClaimTaken{ClaimID: id, ExpiresAt: s.Lease.ExpiresAt, Fence: s.Lease.Fence + 1, RequestID: t.RequestID}}
+	return events, s.room(len(events))
+}
+
+// executionHold is what stops a ticket at its claim and at every append under it, the first in order (BOUND-01 to 07).
+func (s State) executionHold(t ticket.Ticket, env models.Env) *models.Refusal {
+	f := env.Factory
+	if r := policy.Disabled(f.Policy); r != nil {
+		return r
+	}
+	if t.Version == 2 {
+		if r := policy.ObservationsOff(f.Policy); r != nil {
+			return r
+		}
+	}
+	if r := profile.Still(f, t.Profile, env.Host); r != nil {
+		return r
+	}
+	if r := s.original(env, false); r != nil {
+		return r
+	}
+	return s.changed(env)
+}
+
+// original checks the original execution actor: still there, and still allowed to execute (BOUND-05). administer asks for
+// that role too.
+func (s State) original(env models.Env, administer bool) *models.Refusal {
+	if _, ok := env.Factory.Principal(s.OriginalActor); !ok {
+		return models.Refuse(models.CodeActorLost, models.D("actor", s.OriginalActor))
+	}
+	if !env.Factory.Has(s.OriginalActor, models.RoleOperator) || administer && !env.Factory.Has(s.OriginalActor, models.RoleAdministrator) {
+		return models.Refuse(models.CodeAuthorityRevoked, models.D("actor", s.OriginalActor))
+	}
+	return nil
+}
+
+// timeBudget refuses a protocol that is not known (FLOW-27).
+func (s State) timeBudget() *models.Refusal {
+	switch s.Registration.TimeBudget {
+	case models.TimeBudgetNone, models.TimeBudgetAbsolute:
+		return nil
+	}
+	return models.Refuse(models.CodeTimeBudgetUnsupported, models.D("protocol", s.Registration.TimeBudget))
+}
+
+func (s State) deadline() models.Instant {
+	if s.Registration.TimeBudget == models.TimeBudgetAbsolute {
+		return s.Registration.ActiveDeadline
+	}
+	return 0
+}
+
+// room refuses rows over the bound of a journal.
+func (s State) room(rows int) *models.Refusal {
+	if s.Head.Seq+int64(rows) > models.MaxRows {
+		return models.Refuse(models.CodeRunFull, models.D("limit", int64(models.MaxRows)))
+	}
+	return nil
+}
+
+func (s State) append(c models.Append, env models.Env) ([]models.Event, *models.Refusal) {
+	if r := s.notRegistered(); r != nil {
+		return nil, r
+	}
+	if r := s.Lease.Own(env.Actor, c.Fence, env.At, env.LeaseExpires); r != nil {
+		return nil, r
+	}
+	if limit := rulesets[env.Factory.Rules-1].maxFacts; len(c.Facts) < 1 || len(c.Facts) > limit {
+		return nil, models.Refuse(models.CodeRequestMalformed, models.D("member", "facts"), models.D("limit", limit))
+	}
+	if t, ok := s.Tickets.Last(); ok && t.State == ticket.Claimed {
+		if r := s.executionHold(t, env); r != nil {
+			return nil, r
+		}
+	}
+	if r := s.ended(); r != nil {
+		return nil, r
+	}
+	if r := s.room(len(c.Facts)); r != nil {
+		return nil, r
+	}
+	var events []models.Event
+	for i, f := range c.Facts {
+		if r := s.fact(f, env); r != nil {
+			return nil, r.With(models.D("fact", i))
+		}
+		s = Evolve(s, f, env.At, env.Actor)
+		events = append(events, f)
+	}
+	return events, missing(env)
+}
+
+// fact judges one fact of a batch against the state that the facts before it left.
+func (s State) fact(f models.Fact, env models.Env) *models.Refusal {
+	if !s.Lease.Live || s.End != "" {
+		return models.Refuse(models.CodeFactOutOfOrder, models.D("what", "nothing follows the end of a claim"))
+	}
+	switch f := f.(type) {
+	case models.RoundCompleted:
+		if f.Round != s.Rounds+1 {
+			return models.Refuse(models.CodeFactOutOfOrder, models.D("what", "rounds count without a gap"), models.D("want", s.Rounds+1))
+		}
+	case models.RunCompleted:
+		if f.Round != s.Rounds+1 {
+			return models.Refuse(models.CodeFactOutOfOrder, models.D("what", "rounds count without a gap"), models.D("want", s.Rounds+1))
+		}
+	}
+	return s.Custody.Refuse(f, s.Registration.Mode, s.Budget)
+}
+
+func (s State) cancel(env models.Env) ([]models.Event, *models.Refusal) {
+	if r := s.notRegistered(); r != nil {
+		return nil, r
+	}
+	if r := s.ended(); r != nil {
+		return nil, r
+	}
+	return append(s.lapse(env), models.RunCancelled{}), nil
+}

@@ -1,0 +1,169 @@
+package kernel
+
+import (
+	"bytes"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/forge-continuity/forge/kernel/journal"
+	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/models/canon"
+)
+
+// History is a factory's journal folded step by step: what the factory was at each of its rows.
+type History struct{ states []models.Factory }
+
+// At returns the factory as it was at a head; the refusal is journal_broken when no row has that number and hash.
+func (h History) At(head models.Head) (models.Factory, *models.Refusal) {
+	if head.Seq < 1 || head.Seq > int64(len(h.states)) || h.states[head.Seq-1].Head != head.Hash {
+		return models.Factory{}, models.Refuse(models.CodeJournalBroken, models.D("what", "the factory head that a row names"), models.D("factory_seq", head.Seq))
+	}
+	return h.states[head.Seq-1], nil
+}
+
+// Last returns the newest state; the zero Factory before the first row.
+func (h History) Last() models.Factory {
+	if len(h.states) == 0 {
+		return models.Factory{}
+	}
+	return h.states[len(h.states)-1]
+}
+
+// ReplayFactory verifies a factory's journal from its first row: the chain holds, and DecideFactory gives these very
+// events (K1, K2). It stops at the first fault, journal_broken or rules_newer, with the states so far.
+func ReplayFactory(rows iter.Seq[models.Row]) (History, *models.Refusal) {
+	var h History
+	var f models.Factory
+	r := replay(rows, func(group []models.Row, c models.Command, env models.Env, events []models.Event) *models.Refusal {
+		if f.Rules != 0 && group[0].Rules != f.Rules {
+			return disagrees(group[0], nil)
+		}
+		env.Factory = f
+		env.Factory.Factory = group[0].Factory
+		decided, refused := DecideFactory(group[0].CommandID, c, env)
+		if refused != nil || !same(decided, events) {
+			return disagrees(group[0], refused)
+		}
+		for i, row := range group {
+			f = FoldFactory(f, row, events[i])
+			h.states = append(h.states, f)
+		}
+		return nil
+	})
+	return h, r
+}
+
+// Replay verifies a run's journal from its first row: the chain holds, and Decide under each row's own rules, with the
+// factory as it was at the head that the row names, gives these very events (K1, K2). It stops at the first fault,
+// journal_broken with the sequence number or rules_newer, with the state before it.
+func Replay(rows iter.Seq[models.Row], factory History) (State, *models.Refusal) {
+	var s State
+	r := replay(rows, func(group []models.Row, c models.Command, env models.Env, events []models.Event) *models.Refusal {
+		first := group[0]
+		f, r := factory.At(env.FactoryHead)
+		if r != nil {
+			return r.With(models.D("seq", first.Seq))
+		}
+		env.Factory = f
+		if s.Factory == "" {
+			s.Factory, s.Run = first.Factory, first.Run
+		}
+		if first.Factory != f.Factory || first.Rules != f.Rules {
+			return disagrees(first, nil)
+		}
+		decided, refused := Decide(s, first.CommandID, c, env)
+		if refused != nil || !same(decided, events) {
+			return disagrees(first, refused)
+		}
+		for i, row := range group {
+			s = Fold(s, row, events[i])
+		}
+		return nil
+	})
+	return s, r
+}
+
+func disagrees(row models.Row, refused *models.Refusal) *models.Refusal {
+	r := models.Refuse(models.CodeJournalBroken, models.D("seq", row.Seq), models.D("what", "deciding again gives something else"))
+	if refused != nil {
+		r = r.With(models.D("decided", refused.Code))
+	}
+	return r
+}
+
+func same(a, b []models.Event) bool {
+	return slices.EqualFunc(a, b, func(x, y models.Event) bool {
+		return x.Kind() == y.Kind() && bytes.Equal(canon.MustMarshal(x), canon.MustMarshal(y))
+	})
+}
+
+// replay walks the rows of a journal command by command.
+func replay(rows iter.Seq[models.Row], command func([]models.Row, models.Command, models.Env, []models.Event) *models.Refusal) *models.Refusal {
+	var chain journal.Chain
+	var group []models.Row
+	var events []models.Event
+	for row := range rows {
+		if r := chain.Next(row); r != nil {
+			return r
+		}
+		if !knows(row.Rules) {
+			return models.Refuse(models.CodeRulesNewer, models.D("rules", row.Rules), models.D("seq", row.Seq))
+		}
+		e, r := decodeRow(row)
+		if r != nil {
+			return r
+		}
+		group, events = append(group, row), append(events, e)
+		if row.I < row.N-1 {
+			continue
+		}
+		c, env, r := decodeCommand(group[0])
+		if r != nil {
+			return r
+		}
+		if r := command(group, c, env, events); r != nil {
+			return r
+		}
+		group, events = nil, nil
+	}
+	if len(group) > 0 {
+		return models.Refuse(models.CodeJournalBroken, models.D("seq", chain.Seq+1), models.D("what", "the last command is not whole"))
+	}
+	return nil
+}
+
+func broken(row models.Row, what string) *models.Refusal {
+	return models.Refuse(models.CodeJournalBroken, models.D("seq", row.Seq), models.D("what", what))
+}
+
+func decodeRow(row models.Row) (models.Event, *models.Refusal) {
+	e, err := models.DecodeEvent(row.Kind, row.Payload)
+	switch {
+	case errors.Is(err, models.ErrUnknownKind):
+		return nil, models.Refuse(models.CodeRulesNewer, models.D("kind", row.Kind), models.D("seq", row.Seq))
+	case err != nil || !bytes.Equal(canon.MustMarshal(e), row.Payload):
+		return nil, broken(row, "payload")
+	case !slices.Equal(models.Blobs(e), row.Blobs):
+		return nil, broken(row, "blob digests")
+	}
+	return e, nil
+}
+
+func decodeCommand(row models.Row) (models.Command, models.Env, *models.Refusal) {
+	c, err := models.DecodeCommand(row.CommandName, row.Command)
+	if errors.Is(err, models.ErrUnknownKind) {
+		return nil, models.Env{}, models.Refuse(models.CodeRulesNewer, models.D("command", row.CommandName), models.D("seq", row.Seq))
+	}
+	if err != nil || !bytes.Equal(canon.MustMarshal(c), row.Command) {
+		return nil, models.Env{}, broken(row, "command")
+	}
+	env, err := models.OpenEnv(row.Env)
+	if err != nil {
+		return nil, models.Env{}, broken(row, "env")
+	}
+	if sealed, err := env.Seal(); err != nil || !bytes.Equal(sealed, row.Env) || env.At != row.At || env.Actor != row.Actor {
+		return nil, models.Env{}, broken(row, "env")
+	}
+	return c, env, nil
+}

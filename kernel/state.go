@@ -1,0 +1,158 @@
+// Package kernel decides. Given a state, a command and the facts of its surroundings it answers with events, with one
+// refusal, or with neither, which means that this id was answered before and the saved receipt stands. It does no I/O,
+// reads no clock and draws nothing at random; everything that it knows is in its arguments.
+//
+// Invariants of the whole (rules, section 7, numbers in brackets); those of each machine stand in its own package:
+//
+//	K1. State is a cache: folding all rows again gives the same bytes (1).
+//	K2. Deciding again under a row's own rules gives that row's own events (1).
+//	K3. A refused command changes nothing (29).
+//	K4. An id has one content and one receipt; a repeat adds no row (9).
+//	K5. Settlement, ownership lease in the next row, and queue entry exist all three or not at all (11).
+//	K6. No effect row follows expiry, revocation, cancellation, actor loss, a detected change or an unknown effect under
+//	    that claim (16).
+//	K7. Limits, attempt and completed rounds are the same before and after an admission (2, 28).
+package kernel
+
+import (
+	"strconv"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/forge-continuity/forge/kernel/budget"
+	"github.com/forge-continuity/forge/kernel/custody"
+	"github.com/forge-continuity/forge/kernel/lease"
+	"github.com/forge-continuity/forge/kernel/ticket"
+	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/models/canon"
+)
+
+// How a run ended; empty while it has not.
+const (
+	EndCompleted = "completed"
+	EndCancelled = "cancelled"
+)
+
+// State is everything about a run that decisions need, constant in the length of its journal apart from the tickets,
+// which the policy bounds. The zero value, with Factory and Run set, is a run that is opened and not registered.
+type State struct {
+	Budget        budget.State             `json:"budget"`
+	Cmd           int64                    `json:"cmd"`
+	Custody       custody.State            `json:"custody"`
+	End           string                   `json:"end"`
+	Factory       string                   `json:"factory"`
+	Head          models.Head              `json:"head"`
+	HeadAt        models.Instant           `json:"head_at"`
+	Lease         lease.State              `json:"lease"`
+	OriginalActor string                   `json:"original_actor"`
+	Registration  models.Registration      `json:"registration"`
+	Registered    models.Digest            `json:"registered"`
+	Rounds        int64                    `json:"rounds"`
+	Rules         int64                    `json:"rules"`
+	Run           string                   `json:"run"`
+	Settling      *models.MigrationSettled `json:"settling,omitzero"`
+	Tickets       ticket.State             `json:"tickets"`
+}
+
+// Encode returns the canonical bytes that a store caches.
+func (s State) Encode() []byte { return canon.MustMarshal(s) }
+
+// DecodeState reads what Encode wrote.
+func DecodeState(b []byte) (State, error) {
+	var s State
+	err := canon.Unmarshal(b, &s)
+	return s, err
+}
+
+// Fingerprint is xxhash64 of the encoded state in hex: equal across stores and processes, never evidence.
+func Fingerprint(s State) string { return strconv.FormatUint(xxhash.Sum64(s.Encode()), 16) }
+
+// Counters returns what was spent beside the limits.
+func (s State) Counters() models.Counters {
+	n := s.Budget.Spent
+	return models.Counters{
+		Attempt: s.Registration.Attempt, Commands: n.Commands, CompletedRounds: s.Rounds, InputTokens: n.InputTokens,
+		Limits: s.Budget.Limits, OutputTokens: n.OutputTokens, Requests: n.Requests, SourceReads: n.SourceReads,
+		ToolCalls: n.ToolCalls,
+	}
+}
+
+// Graph returns the digest of the turn that stands, once its response was consumed.
+func (s State) Graph() (models.Digest, bool) {
+	t := s.Custody.Turn
+	if t.ConsumeSeq == 0 {
+		return models.Digest{}, false
+	}
+	return ticket.Graph(s.Factory, s.Run, s.Registration.Attempt, t.Request, t.Response, t.ConsumeSeq), true
+}
+
+// RunDigest names registration and attempt (rules O22).
+func (s State) RunDigest() models.Digest {
+	return models.Tagged(models.TagRun, []byte(s.Factory), []byte(s.Run), s.Registered[:], []byte(strconv.FormatInt(s.Registration.Attempt, 10)))
+}
+
+// Claimable reports whether an ordinary claim may go on from the point that stands (design, Where a worker can die):
+// everything that happened is known, and no call waits for a person.
+func (s State) Claimable() bool { return s.Custody.Known() && !s.Custody.RejectedRead() }
+
+// Queue returns the entry that announces the run, or nil where no worker may claim it now.
+func Queue(s State) *Entry {
+	if s.End != "" || s.Registered.IsZero() || s.Lease.Live {
+		return nil
+	}
+	if t, ok := s.Tickets.Last(); ok && t.Outstanding() {
+		if t.State == ticket.Queued {
+			return &Entry{Request: t.RequestID, Expires: s.Lease.ExpiresAt}
+		}
+		return nil
+	}
+	if s.Claimable() {
+		return &Entry{}
+	}
+	return nil
+}
+
+// Entry announces work: ordinary, or a ticket with the instant at which it lapses.
+type Entry struct {
+	Request string
+	Expires models.Instant
+}
+
+// Evolve folds one event that stands in the next row, at that row's time and by its actor. It is total over the events
+// that Decide can produce. The hash of the row is the caller's to set (Fold does).
+func Evolve(s State, e models.Event, at models.Instant, actor string) State {
+	seq := s.Head.Seq + 1
+	s.Head, s.HeadAt = models.Head{Seq: seq}, at
+	settled := s.Settling
+	s.Settling = nil
+	if s.Custody.ReadStarts(e) {
+		s.Budget = s.Budget.Read()
+	}
+	s.Budget = s.Budget.Evolve(e)
+	s.Custody = s.Custody.Evolve(e, seq, at)
+	s.Lease = s.Lease.Evolve(e, actor)
+	s.Tickets = s.Tickets.Evolve(e, seq, actor, settled, s.Custody.Known())
+	switch e := e.(type) {
+	case models.RunRegistered:
+		s.OriginalActor, s.Registration, s.Rounds = e.Actor, e.Registration, e.Registration.CompletedRounds
+		s.Registered = models.Tagged(models.TagRegistration, canon.MustMarshal(e))
+	case models.MigrationSettled:
+		s.Settling = &e
+	case models.RoundCompleted:
+		s.Rounds = e.Round
+	case models.RunCompleted:
+		s.Rounds, s.End = e.Round, EndCompleted
+	case models.RunCancelled:
+		s.End = EndCancelled
+	}
+	return s
+}
+
+// Fold folds a sealed row whose event was decoded.
+func Fold(s State, r models.Row, e models.Event) State {
+	s = Evolve(s, e, r.At, r.Actor)
+	s.Head.Hash, s.Factory, s.Run, s.Rules = r.Hash, r.Factory, r.Run, r.Rules
+	if r.I == 0 {
+		s.Cmd = r.Cmd
+	}
+	return s
+}

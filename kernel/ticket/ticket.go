@@ -1,0 +1,172 @@
+// Package ticket keeps what was admitted: one ticket for each consumed graph, ever.
+//
+// Invariants:
+//
+//	T1. A consumed graph has at most one ticket, whatever ids, versions and races (rules, invariant 8).
+//	T2. A ticket is outstanding until its claim has ended with a known outcome or it was reconciled natively; claimed or
+//	    uncertain it is never queued again by the system (rules O31, invariant 23).
+//	T3. The seal recomputes: nothing that a ticket was admitted on has changed (BOUND-07).
+package ticket
+
+import (
+	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/models/canon"
+)
+
+// States of a ticket (rules, section 6).
+const (
+	Queued          = "queued"
+	Claimed         = "claimed"
+	FailedUnclaimed = "failed_unclaimed"
+	Uncertain       = "uncertain"
+	Completed       = "completed"
+	Ended           = "ended"
+	Closed          = "closed"
+)
+
+// Ticket is one admission. Turns counts the requests issued under its claim.
+type Ticket struct {
+	Derived        models.Digest `json:"derived"`
+	Fixture        bool          `json:"fixture"`
+	Graph          models.Digest `json:"graph"`
+	GrantSeq       int64         `json:"grant_seq"`
+	PolicyRevision int64         `json:"policy_revision"`
+	Profile        string        `json:"profile"`
+	RequestID      string        `json:"request_id"`
+	Seal           models.Digest `json:"seal"`
+	SettledSeq     int64         `json:"settled_seq"`
+	State          string        `json:"state"`
+	Turns          int64         `json:"turns"`
+	Version        int64         `json:"version"`
+}
+
+// Outstanding reports whether generic ways on must wait for this ticket (T2).
+func (t Ticket) Outstanding() bool {
+	switch t.State {
+	case Queued, Claimed, FailedUnclaimed, Uncertain:
+		return true
+	}
+	return false
+}
+
+// State is every ticket of the run in order of admission.
+type State struct {
+	Tickets []Ticket `json:"tickets"`
+}
+
+// Last returns the newest ticket.
+func (s State) Last() (Ticket, bool) {
+	if len(s.Tickets) == 0 {
+		return Ticket{}, false
+	}
+	return s.Tickets[len(s.Tickets)-1], true
+}
+
+// Find returns the ticket with this request id.
+func (s State) Find(requestID string) (Ticket, bool) {
+	for _, t := range s.Tickets {
+		if t.RequestID == requestID {
+			return t, true
+		}
+	}
+	return Ticket{}, false
+}
+
+// ForGraph returns the ticket of a consumed graph (T1).
+func (s State) ForGraph(graph models.Digest) (Ticket, bool) {
+	for _, t := range s.Tickets {
+		if t.Graph == graph {
+			return t, true
+		}
+	}
+	return Ticket{}, false
+}
+
+// Graph names a consumed graph: run, attempt, request, response and the row that consumed it.
+func Graph(factory, run string, attempt, request int64, response models.Digest, consumeSeq int64) models.Digest {
+	return models.Tagged(models.TagGraph, canon.MustMarshal(struct {
+		Attempt    int64         `json:"attempt"`
+		ConsumeSeq int64         `json:"consume_seq"`
+		Factory    string        `json:"factory"`
+		Request    int64         `json:"request"`
+		Response   models.Digest `json:"response"`
+		Run        string        `json:"run"`
+	}{attempt, consumeSeq, factory, request, response, run}))
+}
+
+// Seal is the admission seal: who asked what, the two rows of the admission, and the derived checkpoint (rules O37).
+func Seal(admission models.Digest, actor string, settled, granted models.Event, derived models.Digest) models.Digest {
+	return models.Tagged(models.TagSeal, admission[:], []byte(actor), canon.MustMarshal(settled), canon.MustMarshal(granted), derived[:])
+}
+
+// Evolve folds one event; settled is the event of the row before when e is the lease of an admission, and known tells
+// whether everything that happened so far has a known outcome.
+func (s State) Evolve(e models.Event, seq int64, actor string, settled *models.MigrationSettled, known bool) State {
+	switch e := e.(type) {
+	case models.MigrationSettled:
+		s.Tickets = append(append([]Ticket(nil), s.Tickets...), Ticket{
+			Derived: e.Derived, Fixture: e.Fixture, Graph: e.Graph, PolicyRevision: e.CurrentEpoch.PolicyRevision,
+			Profile: e.Profile, RequestID: e.RequestID, SettledSeq: seq, State: Queued, Version: e.Version,
+		})
+	case models.LeaseGranted:
+		if settled != nil {
+			s = s.change(e.RequestID, func(t *Ticket) {
+				t.GrantSeq, t.Seal = seq, Seal(settled.Admission, actor, *settled, e, settled.Derived)
+			})
+		}
+	case models.ClaimTaken:
+		s = s.change(e.RequestID, func(t *Ticket) { t.State = Claimed })
+	case models.LeaseLapsed:
+		s = s.change(e.RequestID, func(t *Ticket) {
+			t.State = Uncertain
+			if e.Fence == 0 {
+				t.State = FailedUnclaimed
+			}
+		})
+	case models.RequestIssued:
+		s = s.live(func(t *Ticket) { t.Turns++ })
+	case models.WorkerFailed:
+		s = s.live(func(t *Ticket) {
+			t.State = Uncertain
+			if t.Turns > 0 && known {
+				t.State = Ended
+			}
+		})
+	case models.RunCompleted:
+		s = s.live(func(t *Ticket) { t.State = Completed })
+	case models.RunCancelled:
+		s = s.every(func(t *Ticket) {
+			if t.Outstanding() {
+				t.State = Closed
+			}
+		})
+	}
+	return s
+}
+
+func (s State) live(f func(*Ticket)) State {
+	return s.every(func(t *Ticket) {
+		if t.State == Claimed {
+			f(t)
+		}
+	})
+}
+
+func (s State) change(requestID string, f func(*Ticket)) State {
+	if requestID == "" {
+		return s
+	}
+	return s.every(func(t *Ticket) {
+		if t.RequestID == requestID {
+			f(t)
+		}
+	})
+}
+
+func (s State) every(f func(*Ticket)) State {
+	out := append([]Ticket(nil), s.Tickets...)
+	for i := range out {
+		f(&out[i])
+	}
+	return State{Tickets: out}
+}
