@@ -1,0 +1,414 @@
+package engine
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/forge-continuity/forge/kernel"
+	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/models/canon"
+)
+
+// ExportFormat is the first line's format of an export file.
+const ExportFormat = "forge-export/1"
+
+// maxLine bounds one line of an export file: a blob of 16 MiB in base64, and room for its members.
+const maxLine = 24 << 20
+
+// Bundle is one run with everything that checking it offline needs: the factory's journal, its own, receipts and blobs.
+// The guest modules that its admissions used are named by digest in its rows.
+type Bundle struct {
+	Factory     string
+	Run         string
+	Salt        [32]byte
+	FactoryRows []models.Row
+	Rows        []models.Row
+	Receipts    []Receipt
+	Blobs       []Blob
+}
+
+// An export file is JSON lines in forge-cjson/1: one header, then factory rows, rows, receipts and blobs, each kind in
+// order (docs/FORMATS.md, Export).
+type exportHeader struct {
+	Factory string `json:"factory"`
+	Format  string `json:"format"`
+	Run     string `json:"run"`
+	Salt    string `json:"salt"`
+}
+
+type exportLine struct {
+	Blob    *exportBlob    `json:"blob,omitzero"`
+	Factory *ExportRow     `json:"factory_row,omitzero"`
+	Receipt *exportReceipt `json:"receipt,omitzero"`
+	Row     *ExportRow     `json:"row,omitzero"`
+}
+
+type exportBlob struct {
+	Data   string        `json:"data"`
+	Digest models.Digest `json:"digest"`
+}
+
+type exportReceipt struct {
+	Actor  string        `json:"actor"`
+	Body   canon.Raw     `json:"body"`
+	Digest models.Digest `json:"digest"`
+	ID     string        `json:"id"`
+	Space  string        `json:"space"`
+}
+
+// ExportRow is a row as export files and the API write it. Payload, command and env are the stored canonical text, which
+// a JSON reader that keeps it canonical gives back byte for byte.
+type ExportRow struct {
+	Actor       string          `json:"actor"`
+	At          models.Instant  `json:"at"`
+	Blobs       []models.Digest `json:"blobs"`
+	Cmd         int64           `json:"cmd"`
+	Command     canon.Raw       `json:"command,omitzero"`
+	CommandID   string          `json:"command_id,omitzero"`
+	CommandName string          `json:"command_name,omitzero"`
+	Env         canon.Raw       `json:"env,omitzero"`
+	Factory     string          `json:"factory"`
+	Format      int64           `json:"format"`
+	Hash        models.Digest   `json:"hash"`
+	I           int64           `json:"i"`
+	Kind        string          `json:"kind"`
+	N           int64           `json:"n"`
+	Payload     canon.Raw       `json:"payload"`
+	Prev        models.Digest   `json:"prev"`
+	Rules       int64           `json:"rules"`
+	Run         string          `json:"run"`
+	Seq         int64           `json:"seq"`
+}
+
+// RowToExport and RowFromExport turn rows into their readable form and back.
+func RowToExport(r models.Row) ExportRow {
+	return ExportRow{Actor: r.Actor, At: r.At, Blobs: r.Blobs, Cmd: r.Cmd, Command: r.Command, CommandID: r.CommandID,
+		CommandName: r.CommandName, Env: r.Env, Factory: r.Factory, Format: r.Format, Hash: r.Hash, I: r.I, Kind: r.Kind, N: r.N,
+		Payload: r.Payload, Prev: r.Prev, Rules: r.Rules, Run: r.Run, Seq: r.Seq}
+}
+
+// RowFromExport is the other direction.
+func RowFromExport(x ExportRow) models.Row {
+	r := models.Row{Actor: x.Actor, At: x.At, Cmd: x.Cmd, Command: x.Command, CommandID: x.CommandID, CommandName: x.CommandName,
+		Env: x.Env, Factory: x.Factory, Format: x.Format, Hash: x.Hash, I: x.I, Kind: x.Kind, N: x.N, Payload: x.Payload,
+		Prev: x.Prev, Rules: x.Rules, Run: x.Run, Seq: x.Seq}
+	if len(x.Blobs) > 0 {
+		r.Blobs = x.Blobs
+	}
+	return r
+}
+
+// Export gathers a run for a reader of its factory.
+func (e *Engine) Export(ctx context.Context, caller Caller, run string) (Bundle, error) {
+	v, err := e.view(ctx, caller, run)
+	if err != nil {
+		return Bundle{}, err
+	}
+	if r := may(v.factory, caller.Principal, models.RoleReader, models.RoleOperator, models.RoleAdministrator); r != nil {
+		return Bundle{}, r
+	}
+	e.access(ctx, caller, run, "export")
+	b := Bundle{Factory: caller.Factory, Run: run, Salt: v.run.Salt}
+	var failed error
+	b.FactoryRows = slices.Collect(e.scan(ctx, caller.Factory, "", v.factory.Seq, &failed))
+	b.Rows = slices.Collect(e.scan(ctx, caller.Factory, run, v.state.Head.Seq, &failed))
+	if failed != nil {
+		return b, failed
+	}
+	have := map[models.Digest]bool{}
+	for _, r := range b.Rows {
+		if r.I == 0 {
+			c, err := models.DecodeCommand(r.CommandName, r.Command)
+			if err != nil {
+				return b, fmt.Errorf("export row %d: %w", r.Seq, err)
+			}
+			receipt, err := e.store.Receipt(ctx, key(caller.Factory, run, r.CommandID, c))
+			if err != nil {
+				return b, e.outcome(err)
+			}
+			b.Receipts = append(b.Receipts, receipt)
+		}
+		for _, d := range r.Blobs {
+			if have[d] {
+				continue
+			}
+			have[d] = true
+			data, err := e.store.Blob(ctx, caller.Factory, run, d)
+			if errors.Is(err, ErrNotFound) {
+				continue // erased: verification says so
+			}
+			if err != nil {
+				return b, e.outcome(err)
+			}
+			b.Blobs = append(b.Blobs, Blob{Digest: d, Data: data})
+		}
+	}
+	return b, nil
+}
+
+// WriteBundle writes an export file.
+func WriteBundle(w io.Writer, b Bundle) error {
+	out := bufio.NewWriter(w)
+	line := func(v any) error {
+		text, err := canon.Marshal(v)
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(append(text, '\n'))
+		return err
+	}
+	err := line(exportHeader{Factory: b.Factory, Format: ExportFormat, Run: b.Run, Salt: hex.EncodeToString(b.Salt[:])})
+	for i := 0; err == nil && i < len(b.FactoryRows); i++ {
+		x := RowToExport(b.FactoryRows[i])
+		err = line(exportLine{Factory: &x})
+	}
+	for i := 0; err == nil && i < len(b.Rows); i++ {
+		x := RowToExport(b.Rows[i])
+		err = line(exportLine{Row: &x})
+	}
+	for i := 0; err == nil && i < len(b.Receipts); i++ {
+		r := b.Receipts[i]
+		err = line(exportLine{Receipt: &exportReceipt{Actor: r.Actor, Body: r.Body, Digest: r.Digest, ID: r.Key.ID, Space: r.Key.Space}})
+	}
+	for i := 0; err == nil && i < len(b.Blobs); i++ {
+		err = line(exportLine{Blob: &exportBlob{Data: base64.StdEncoding.EncodeToString(b.Blobs[i].Data), Digest: b.Blobs[i].Digest}})
+	}
+	if err != nil {
+		return fmt.Errorf("write export of run %s: %w", b.Run, err)
+	}
+	return out.Flush()
+}
+
+// ReadBundle reads an export file. Bytes that are not one are an error with the line's number.
+func ReadBundle(r io.Reader) (Bundle, error) {
+	var b Bundle
+	in := bufio.NewScanner(r)
+	in.Buffer(make([]byte, 64<<10), maxLine)
+	n := 0
+	for in.Scan() {
+		n++
+		if err := b.line(n, in.Bytes()); err != nil {
+			return b, fmt.Errorf("export line %d: %w", n, err)
+		}
+	}
+	if err := in.Err(); err != nil {
+		return b, fmt.Errorf("export line %d: %w", n+1, err)
+	}
+	if n == 0 {
+		return b, errors.New("export: empty file")
+	}
+	return b, nil
+}
+
+func (b *Bundle) line(n int, text []byte) error {
+	if n == 1 {
+		var h exportHeader
+		if err := canon.Unmarshal(text, &h); err != nil {
+			return err
+		}
+		salt, err := hex.DecodeString(h.Salt)
+		if h.Format != ExportFormat || err != nil || len(salt) != len(b.Salt) {
+			return fmt.Errorf("not a %s file", ExportFormat)
+		}
+		b.Factory, b.Run, b.Salt = h.Factory, h.Run, [32]byte(salt)
+		return nil
+	}
+	var l exportLine
+	if err := canon.Unmarshal(bytes.Clone(text), &l); err != nil {
+		return err
+	}
+	switch {
+	case l.Factory != nil:
+		b.FactoryRows = append(b.FactoryRows, RowFromExport(*l.Factory))
+	case l.Row != nil:
+		b.Rows = append(b.Rows, RowFromExport(*l.Row))
+	case l.Receipt != nil:
+		b.Receipts = append(b.Receipts, Receipt{Key: Key{Factory: b.Factory, Space: l.Receipt.Space, ID: l.Receipt.ID}, Run: b.Run,
+			Digest: l.Receipt.Digest, Actor: l.Receipt.Actor, Body: l.Receipt.Body})
+	case l.Blob != nil:
+		data, err := base64.StdEncoding.Strict().DecodeString(l.Blob.Data)
+		if err != nil {
+			return err
+		}
+		b.Blobs = append(b.Blobs, Blob{Digest: l.Blob.Digest, Data: data})
+	default:
+		return errors.New("a line with none of the known members")
+	}
+	return nil
+}
+
+// Verified is what checking a bundle found: how much was checked, or the first fault.
+type Verified struct {
+	Factory         string          `json:"factory"`
+	Run             string          `json:"run"`
+	FactoryRows     int64           `json:"factory_rows"`
+	Rows            int64           `json:"rows"`
+	Receipts        int64           `json:"receipts"`
+	Blobs           int64           `json:"blobs"`
+	BlobsErased     int64           `json:"blobs_erased"`
+	Reconstructions int64           `json:"reconstructions"`
+	Fixture         bool            `json:"fixture"`
+	Position        string          `json:"position"`
+	Head            models.Head     `json:"head"`
+	Counters        models.Counters `json:"counters"`
+	Admissions      int64           `json:"admissions"`
+}
+
+// Verify checks a bundle from its bytes alone: both chains hold, deciding every command again gives these very rows, every
+// receipt is what its rows make, every blob has its digest, and, with a sandbox of the module that an admission used, the
+// reconstruction gives the same derived checkpoint (spec, Failure and validation boundaries). The refusal names the first
+// fault.
+func Verify(ctx context.Context, b Bundle, sandbox Sandbox) (Verified, error) {
+	out := Verified{Factory: b.Factory, Run: b.Run, FactoryRows: int64(len(b.FactoryRows)), Rows: int64(len(b.Rows)),
+		Receipts: int64(len(b.Receipts)), Blobs: int64(len(b.Blobs))}
+	history, refusal := kernel.ReplayFactory(slices.Values(b.FactoryRows))
+	if refusal != nil {
+		return out, refusal.With(models.D("journal", "factory"))
+	}
+	if f := history.Last(); f.Factory != b.Factory {
+		return out, models.Refuse(models.CodeJournalBroken, models.D("what", "the factory's journal is of another factory"))
+	}
+	check := checker{bundle: b, history: history, sandbox: sandbox, blobs: map[models.Digest][]byte{}}
+	for _, blob := range b.Blobs {
+		if models.SaltedBlob(b.Salt, blob.Data) != blob.Digest {
+			return out, models.Refuse(models.CodeBlobMismatch, models.D("digest", blob.Digest))
+		}
+		check.blobs[blob.Digest] = blob.Data
+	}
+	s, refusal := kernel.Replay(slices.Values(b.Rows), history)
+	if refusal != nil {
+		return out, refusal.With(models.D("journal", "run"))
+	}
+	if len(b.Rows) > 0 && (s.Run != b.Run || s.Factory != b.Factory) {
+		return out, models.Refuse(models.CodeJournalBroken, models.D("what", "the rows are of another run"))
+	}
+	if err := check.receipts(); err != nil {
+		return out, err
+	}
+	if err := check.admissions(ctx); err != nil {
+		return out, err
+	}
+	out.Reconstructions, out.Admissions, out.BlobsErased = check.rebuilt, check.admitted, check.erased()
+	out.Fixture, out.Head, out.Counters = history.Last().Fixture, s.Head, s.Counters()
+	out.Position = kernel.Position(s, s.HeadAt, s.Lease.ExpiresAt)
+	return out, nil
+}
+
+type checker struct {
+	bundle            Bundle
+	history           kernel.History
+	sandbox           Sandbox
+	blobs             map[models.Digest][]byte
+	rebuilt, admitted int64
+}
+
+// receipts makes the receipt of every command again and compares it with the one saved.
+func (c *checker) receipts() error {
+	s := kernel.State{Factory: c.bundle.Factory, Run: c.bundle.Run}
+	next := 0
+	for i := 0; i < len(c.bundle.Rows); {
+		rows := c.bundle.Rows[i : i+int(c.bundle.Rows[i].N)]
+		i += len(rows)
+		cmd, events, err := decodeCommandRows(rows)
+		if err != nil {
+			return err
+		}
+		for j, r := range rows {
+			s = kernel.Fold(s, r, events[j])
+		}
+		fault := func(what string) error {
+			return models.Refuse(models.CodeJournalBroken, models.D("seq", rows[0].Seq), models.D("what", what))
+		}
+		if next >= len(c.bundle.Receipts) {
+			return fault("the receipt is missing")
+		}
+		got := c.bundle.Receipts[next]
+		next++
+		digest, err := models.CommandDigest(rows[0].Actor, cmd)
+		if err != nil {
+			return err
+		}
+		k := key(c.bundle.Factory, c.bundle.Run, rows[0].CommandID, cmd)
+		if got.Key.ID != k.ID || got.Key.Space != k.Space || got.Actor != rows[0].Actor || got.Digest != digest ||
+			!bytes.Equal(got.Body, kernel.Receipt(s, cmd, rows, events)) {
+			return fault("the receipt is not what its rows make")
+		}
+	}
+	if next != len(c.bundle.Receipts) {
+		return models.Refuse(models.CodeJournalBroken, models.D("what", "more receipts than commands"))
+	}
+	return nil
+}
+
+func decodeCommandRows(rows []models.Row) (models.Command, []models.Event, error) {
+	cmd, err := models.DecodeCommand(rows[0].CommandName, rows[0].Command)
+	if err != nil {
+		return nil, nil, err
+	}
+	var events []models.Event
+	for _, r := range rows {
+		e, err := models.DecodeEvent(r.Kind, r.Payload)
+		if err != nil {
+			return nil, nil, err
+		}
+		events = append(events, e)
+	}
+	return cmd, events, nil
+}
+
+// admissions reconstructs every settled turn again with the module that it was admitted with, where that is at hand and
+// its blobs were not erased, and compares the derived checkpoint.
+func (c *checker) admissions(ctx context.Context) error {
+	s := kernel.State{Factory: c.bundle.Factory, Run: c.bundle.Run}
+	for _, r := range c.bundle.Rows {
+		e, err := models.DecodeEvent(r.Kind, r.Payload)
+		if err != nil {
+			return err
+		}
+		before := s
+		s = kernel.Fold(s, r, e)
+		m, ok := e.(models.MigrationSettled)
+		if !ok {
+			continue
+		}
+		c.admitted++
+		if c.sandbox == nil || c.sandbox.Module() != m.Module {
+			continue
+		}
+		t := before.Custody.Turn
+		checkpoint, response := c.blobs[t.Checkpoint], c.blobs[t.Response]
+		if checkpoint == nil || response == nil {
+			continue
+		}
+		en := Engine{sandbox: c.sandbox}
+		sealed, err := en.reconstruct(ctx, checkpoint, response, t.ConsumedAt, before.Registration)
+		if err != nil {
+			return err
+		}
+		if models.SaltedBlob(c.bundle.Salt, sealed.Frame("derived")) != m.Derived || models.SaltedBlob(c.bundle.Salt, sealed.Frame("witness")) != m.Witness {
+			return models.Refuse(models.CodeJournalBroken, models.D("seq", r.Seq), models.D("what", "reconstructing again gives another checkpoint"))
+		}
+		c.rebuilt++
+	}
+	return nil
+}
+
+func (c *checker) erased() (n int64) {
+	seen := map[models.Digest]bool{}
+	for _, r := range c.bundle.Rows {
+		for _, d := range r.Blobs {
+			if _, ok := c.blobs[d]; !ok && !seen[d] {
+				seen[d] = true
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,369 @@
+// Package engine is the shell around the kernel. It holds no rules: it reconstructs, then inside one transaction locks,
+// loads, decides, seals and appends, in that order, and answers with the saved receipt.
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/forge-continuity/forge/kernel"
+	"github.com/forge-continuity/forge/models"
+)
+
+// Sandbox runs a function of the sealed guest module. An error that is a *models.Refusal is the guest's or the host's
+// typed "no" about these very bytes; any other says nothing about them and saves nothing.
+type Sandbox interface {
+	Call(ctx context.Context, function string, frames []Frame, params any) (Sealed, error)
+	// Module is the SHA-256 of the metered module, Catalogue the embedded catalogue and its digest: together the identity
+	// of the complete installed migration code (rules O2).
+	Module() models.Digest
+	Catalogue() ([]byte, models.Digest)
+}
+
+// Frame is one named run of bytes.
+type Frame struct {
+	Name string
+	Data []byte
+}
+
+// Sealed is what a guest function answered.
+type Sealed struct {
+	Result []byte // canonical JSON
+	Frames []Frame
+}
+
+// Frame returns the named frame's bytes, nil for none.
+func (s Sealed) Frame(name string) []byte {
+	for _, f := range s.Frames {
+		if f.Name == name {
+			return f.Data
+		}
+	}
+	return nil
+}
+
+// Caller is an authenticated identity in its factory.
+type Caller struct {
+	Factory   string
+	Principal string
+}
+
+// Engine serves one composition of store and sandbox; it keeps nothing of its own, so any number of nodes may share a
+// store.
+type Engine struct {
+	store   Store
+	sandbox Sandbox
+	host    models.Host
+	log     *slog.Logger
+}
+
+// New composes an engine. build is the release's version and the digest of its module files; a profile names it.
+func New(store Store, sandbox Sandbox, build string, log *slog.Logger) *Engine {
+	kind, major := store.Kind()
+	_, catalogue := sandbox.Catalogue()
+	return &Engine{store: store, sandbox: sandbox, log: log, host: models.Host{
+		Build: build, Catalogue: catalogue, Module: sandbox.Module(), Rules: kernel.CurrentRules(), Store: kind, StoreMajor: major,
+	}}
+}
+
+// Host is the composition that profiles must cover.
+func (e *Engine) Host() models.Host { return e.host }
+
+// Answer is the saved receipt of a command. Repeat tells that the command had been accepted before.
+type Answer struct {
+	Body   []byte
+	Repeat bool
+}
+
+// errMoved asks for another reconstruction: the run moved on between it and the transaction.
+var errMoved = errors.New("the run moved on")
+
+// maxRebuilds bounds how often an admission reconstructs anew before it answers busy.
+const maxRebuilds = 3
+
+// Do executes a command for a run. id is the caller's own: the claim id, the request id, or that of the batch. An error
+// that is a *models.Refusal is the answer; nothing was written.
+func (e *Engine) Do(ctx context.Context, caller Caller, run, id string, c models.Command) (Answer, error) {
+	if _, ok := c.(models.RequestContinuity); !ok {
+		return e.do(ctx, caller, run, id, c, nil)
+	}
+	if answer, done, err := e.ask(ctx, caller, run, id, c); done || err != nil {
+		return answer, err
+	}
+	for range maxRebuilds {
+		v, err := e.view(ctx, caller, run)
+		if err != nil {
+			return Answer{}, err
+		}
+		e.access(ctx, caller, run, "admission")
+		built, err := e.rebuild(ctx, caller.Factory, v)
+		if err != nil {
+			return Answer{}, err
+		}
+		answer, err := e.do(ctx, caller, run, id, c, &built)
+		if !errors.Is(err, errMoved) {
+			return answer, err
+		}
+	}
+	return Answer{}, models.Refuse(models.CodeBusy)
+}
+
+// ask decides without locks and without a reconstruction: a refusal is the answer, and so is a saved receipt.
+func (e *Engine) ask(ctx context.Context, caller Caller, run, id string, c models.Command) (Answer, bool, error) {
+	v, err := e.view(ctx, caller, run)
+	if err != nil {
+		return Answer{}, false, err
+	}
+	saved, err := e.store.Receipt(ctx, key(caller.Factory, run, id, c))
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return Answer{}, false, unavailable(err)
+	}
+	var receipt *Receipt
+	if err == nil {
+		receipt = &saved
+	}
+	env := e.env(caller, v.factory, v.state, c, v.now, v.lease, receipt)
+	if env.Pending, err = e.store.Pending(ctx, caller.Factory); err != nil {
+		return Answer{}, false, unavailable(err)
+	}
+	_, refusal := kernel.Decide(v.state, id, c, env)
+	switch {
+	case refusal == nil:
+		return Answer{Body: receipt.Body, Repeat: true}, true, nil
+	case refusal.Code == models.CodeReconstructionMissing:
+		return Answer{}, false, nil
+	}
+	return Answer{}, true, refusal
+}
+
+// do is the transaction: lock, load, read the clock, decide, seal, append.
+func (e *Engine) do(ctx context.Context, caller Caller, run, id string, c models.Command, built *rebuilt) (Answer, error) {
+	locks := Locks{Factory: caller.Factory, Run: run, Receipt: key(caller.Factory, run, id, c), Blobs: named(c), Queue: built != nil}
+	var answer Answer
+	err := e.store.Append(ctx, locks, func(l Loaded) (*Write, error) {
+		f, s, err := decode(caller.Factory, run, l.Factory, l.Run)
+		if err != nil {
+			return nil, err
+		}
+		env := e.env(caller, f, s, c, l.Now, l.Lease, l.Saved)
+		env.Missing, env.Pending = l.Missing, l.Pending
+		if built != nil {
+			if built.recount.Head != s.Head {
+				return nil, errMoved
+			}
+			env.Reconstruction, env.Recount = &built.reconstruction, &built.recount
+		}
+		if refusal := steady(&env, max(l.Run.At, l.Factory.At)); refusal != nil {
+			return nil, refusal
+		}
+		events, refusal := kernel.Decide(s, id, c, env)
+		if refusal != nil {
+			return nil, refusal
+		}
+		if events == nil {
+			answer = Answer{Body: l.Saved.Body, Repeat: true}
+			return nil, nil
+		}
+		rows, after, err := kernel.Rows(s, id, c, env, events)
+		if err != nil {
+			return nil, err
+		}
+		receipt, err := receiptFor(locks.Receipt, run, caller.Principal, c, kernel.Receipt(after, c, rows, events))
+		if err != nil {
+			return nil, err
+		}
+		w := &Write{Rows: rows, State: after.Encode(), Rules: f.Rules, Receipt: receipt, Lease: inForce(after)}
+		if entry := kernel.Queue(after); entry != nil {
+			w.Queue = &QueueEntry{Run: run, Request: entry.Request, Expires: entry.Expires}
+		}
+		for _, k := range kernel.OnceKeys(events) {
+			w.Once = append(w.Once, Once(k))
+		}
+		if built != nil {
+			w.Blobs = built.blobs
+		}
+		answer = Answer{Body: receipt.Body}
+		return w, nil
+	})
+	return answer, e.outcome(err)
+}
+
+// DoFactory executes a command of the factory's own journal.
+func (e *Engine) DoFactory(ctx context.Context, caller Caller, id string, c models.Command) (Answer, error) {
+	locks := Locks{Factory: caller.Factory, Exclusive: true, Receipt: Key{Factory: caller.Factory, Space: SpaceFactory, ID: id}}
+	var answer Answer
+	err := e.store.Append(ctx, locks, func(l Loaded) (*Write, error) {
+		f, err := decodeFactory(caller.Factory, l.Factory)
+		if err != nil {
+			return nil, err
+		}
+		env := models.Env{Actor: caller.Principal, At: l.Now, Clock: models.ClockStore, Factory: f, FactoryHead: kernel.FactoryHead(f),
+			Saved: saved(caller.Principal, c, l.Saved)}
+		if refusal := steady(&env, l.Factory.At); refusal != nil {
+			return nil, refusal
+		}
+		events, refusal := kernel.DecideFactory(id, c, env)
+		if refusal != nil {
+			return nil, refusal
+		}
+		if events == nil {
+			answer = Answer{Body: l.Saved.Body, Repeat: true}
+			return nil, nil
+		}
+		rows, after, err := kernel.FactoryRows(f, id, c, env, events)
+		if err != nil {
+			return nil, err
+		}
+		receipt, err := receiptFor(locks.Receipt, "", caller.Principal, c, kernel.FactoryReceipt(rows, events))
+		if err != nil {
+			return nil, err
+		}
+		answer = Answer{Body: receipt.Body}
+		return &Write{Rows: rows, State: kernel.EncodeFactory(after), Rules: after.Rules, Receipt: receipt}, nil
+	})
+	return answer, e.outcome(err)
+}
+
+// env gathers the facts that this command reads and no more, so that an ordinary row stays small (design, The journal).
+func (e *Engine) env(caller Caller, f models.Factory, s kernel.State, c models.Command, now, lease models.Instant, receipt *Receipt) models.Env {
+	env := models.Env{Actor: caller.Principal, At: now, Clock: models.ClockStore, Factory: f, FactoryHead: kernel.FactoryHead(f),
+		Saved: saved(caller.Principal, c, receipt)}
+	if s.Lease.Live {
+		env.LeaseExpires = lease
+	}
+	_, admits := c.(models.RequestContinuity)
+	if t, ok := s.Tickets.Last(); admits || ok && t.Outstanding() {
+		env.Host = e.host
+	}
+	return env
+}
+
+// steady keeps a journal's time from going back: up to MaxClockLag behind the head the head's time stands, and the row
+// says so; further behind nothing is written.
+func steady(env *models.Env, head models.Instant) *models.Refusal {
+	switch {
+	case env.At >= head:
+	case head-env.At <= models.MaxClockLag:
+		env.At, env.Clock = head, models.ClockHead
+	default:
+		return models.Refuse(models.CodeClockBehind, models.D("behind_us", int64(head-env.At)))
+	}
+	return nil
+}
+
+func inForce(s kernel.State) models.Instant {
+	if s.Lease.Live || s.Lease.Granted {
+		return s.Lease.ExpiresAt
+	}
+	return 0
+}
+
+func saved(actor string, c models.Command, r *Receipt) string {
+	if r == nil {
+		return models.SavedNone
+	}
+	if d, err := models.CommandDigest(actor, c); err == nil && d == r.Digest {
+		return models.SavedSame
+	}
+	return models.SavedOther
+}
+
+func receiptFor(k Key, run, actor string, c models.Command, body []byte) (Receipt, error) {
+	d, err := models.CommandDigest(actor, c)
+	return Receipt{Key: k, Run: run, Digest: d, Actor: actor, Body: body}, err
+}
+
+func key(factory, run, id string, c models.Command) Key {
+	switch c.(type) {
+	case models.RegisterRun:
+		return Key{Factory: factory, Space: SpaceRun, ID: id}
+	case models.ClaimRun:
+		return Key{Factory: factory, Space: SpaceClaim, Run: run, ID: id}
+	case models.RequestContinuity:
+		return Key{Factory: factory, Space: SpaceRequest, ID: id}
+	}
+	return Key{Factory: factory, Space: SpaceCommand, Run: run, ID: id}
+}
+
+// named returns the blobs that must be kept before the command's rows may name them.
+func named(c models.Command) []models.Digest {
+	switch c := c.(type) {
+	case models.RegisterRun:
+		return models.Blobs(models.RunRegistered{Registration: c.Registration})
+	case models.Append:
+		var list []models.Digest
+		for _, f := range c.Facts {
+			for _, d := range models.Blobs(f) {
+				if !d.IsZero() { // the kernel refuses a zero digest by name
+					list = append(list, d)
+				}
+			}
+		}
+		return list
+	}
+	return nil
+}
+
+func decodeFactory(factory string, c Cached) (models.Factory, error) {
+	if c.Head.Seq == 0 {
+		return models.Factory{Factory: factory}, nil
+	}
+	if c.Rules > kernel.CurrentRules() {
+		return models.Factory{}, models.Refuse(models.CodeRulesNewer, models.D("rules", c.Rules))
+	}
+	f, err := kernel.DecodeFactory(c.State)
+	if err != nil {
+		return f, fmt.Errorf("decode state of factory %s: %w", factory, err)
+	}
+	return f, nil
+}
+
+func decode(factory, run string, fc, rc Cached) (models.Factory, kernel.State, error) {
+	f, err := decodeFactory(factory, fc)
+	if err != nil {
+		return f, kernel.State{}, err
+	}
+	if rc.Head.Seq == 0 {
+		return f, kernel.State{Factory: factory, Run: run}, nil
+	}
+	if rc.Rules > kernel.CurrentRules() {
+		return f, kernel.State{}, models.Refuse(models.CodeRulesNewer, models.D("rules", rc.Rules))
+	}
+	s, err := kernel.DecodeState(rc.State)
+	if err != nil {
+		return f, s, fmt.Errorf("decode state of run %s: %w", run, err)
+	}
+	return f, s, nil
+}
+
+// outcome turns a store's sentinels into refusals; everything else stays as it is.
+func (e *Engine) outcome(err error) error {
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return models.Refuse(models.CodeNotFound)
+	case errors.Is(err, ErrTaken):
+		return models.Refuse(models.CodeRequestConflict)
+	case errors.Is(err, ErrUnavailable):
+		return unavailable(err)
+	}
+	return err
+}
+
+// unavailable keeps the cause for the log and shows 503.
+func unavailable(err error) error {
+	return fmt.Errorf("%w: %w", models.Refuse(models.CodeUnavailable), err)
+}
+
+// access is the record of who looked at a run's source custody, and why (FLOW-16). It names no content.
+func (e *Engine) access(ctx context.Context, caller Caller, run, purpose string) {
+	e.log.InfoContext(ctx, "access", "factory", caller.Factory, "actor", caller.Principal, "run", run, "purpose", purpose)
+}
+
+// NewSalt draws a run's salt.
+func NewSalt() (salt [32]byte, err error) {
+	_, err = rand.Read(salt[:])
+	return salt, err
+}
