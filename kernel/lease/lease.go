@@ -23,9 +23,17 @@ type State struct {
 	RequestID string         `json:"request_id"`
 }
 
-// Executing reports whether a claim is live at the instant (L2). expires is the expiry in force, which an ordinary
-// renewal may have moved; it is the grant's own for a continuity lease (L5).
-func (s State) Executing(at, expires models.Instant) bool { return s.Live && at < expires }
+// InForce returns when the claim ends. expires is what the store's lease row says, which a renewal of an ordinary lease
+// may have moved; a continuity lease keeps its grant's own, whatever the row says (L5).
+func (s State) InForce(expires models.Instant) models.Instant {
+	if s.RequestID != "" {
+		return s.ExpiresAt
+	}
+	return expires
+}
+
+// Executing reports whether a claim is live at the instant (L2); expires as in InForce.
+func (s State) Executing(at, expires models.Instant) bool { return s.Live && at < s.InForce(expires) }
 
 // Waiting reports whether a granted window stands unclaimed at the instant.
 func (s State) Waiting(at models.Instant) bool { return s.Granted && at < s.ExpiresAt }
@@ -33,8 +41,8 @@ func (s State) Waiting(at models.Instant) bool { return s.Granted && at < s.Expi
 // Lapsed returns the event that records a lease ended by time, and whether there is one to record.
 func (s State) Lapsed(at, expires models.Instant) (models.LeaseLapsed, bool) {
 	switch {
-	case s.Live && at >= expires:
-		return models.LeaseLapsed{ExpiresAt: expires, Fence: s.Fence, RequestID: s.RequestID}, true
+	case s.Live && at >= s.InForce(expires):
+		return models.LeaseLapsed{ExpiresAt: s.InForce(expires), Fence: s.Fence, RequestID: s.RequestID}, true
 	case s.Granted && at >= s.ExpiresAt:
 		return models.LeaseLapsed{ExpiresAt: s.ExpiresAt, RequestID: s.RequestID}, true
 	}
@@ -46,8 +54,8 @@ func (s State) Own(actor string, fence int64, at, expires models.Instant) *model
 	switch {
 	case !s.Live || fence != s.Fence || actor != s.Owner:
 		return models.Refuse(models.CodeFenceLost, models.D("fence", fence), models.D("current", s.Fence))
-	case at >= expires:
-		return models.Refuse(models.CodeLeaseExpired, models.D("expired_at", int64(expires)))
+	case at >= s.InForce(expires):
+		return models.Refuse(models.CodeLeaseExpired, models.D("expired_at", int64(s.InForce(expires))))
 	}
 	return nil
 }
