@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 
+	"github.com/forge-continuity/forge/kernel/custody"
 	"github.com/forge-continuity/forge/kernel/lease"
 	"github.com/forge-continuity/forge/kernel/policy"
 	"github.com/forge-continuity/forge/kernel/profile"
@@ -14,6 +15,9 @@ import (
 // command's own id: the claim id, the request id, or that of the batch.
 func Decide(s State, id string, c models.Command, env models.Env) ([]models.Event, *models.Refusal) {
 	if r := admit(env.Factory.Rules, id, c, env); r != nil || env.Saved == models.SavedSame {
+		return nil, r
+	}
+	if r := behind(env.At, max(s.HeadAt, env.Factory.HeadAt)); r != nil {
 		return nil, r
 	}
 	switch c := c.(type) {
@@ -68,14 +72,23 @@ func admit(rules int64, id string, c models.Command, env models.Env) *models.Ref
 	return nil
 }
 
+// behind refuses a time before that of the journals it stands on: no row is older than the one before it, nor than the
+// factory's row that it names. The shell has already put up with MaxClockLag.
+func behind(at, head models.Instant) *models.Refusal {
+	if at < head {
+		return models.Refuse(models.CodeClockBehind, models.D("behind_us", int64(head-at)))
+	}
+	return nil
+}
+
 func (s State) register(c models.RegisterRun, env models.Env) ([]models.Event, *models.Refusal) {
 	g := c.Registration
 	bad := func(member string) *models.Refusal {
 		return models.Refuse(models.CodeRequestMalformed, models.D("member", member))
 	}
 	switch {
-	case !s.Registered.IsZero():
-		return nil, models.Refuse(models.CodeRunExists, models.D("run", s.Run))
+	case !models.ValidID(s.Run):
+		return nil, bad("run")
 	case !models.ValidID(g.Mode):
 		return nil, bad("mode")
 	case !models.ValidID(g.Selection):
@@ -87,8 +100,6 @@ func (s State) register(c models.RegisterRun, env models.Env) ([]models.Event, *
 	case g.ActiveDeadline < 0, g.TimeBudget == models.TimeBudgetNone && g.ActiveDeadline != 0,
 		g.TimeBudget == models.TimeBudgetAbsolute && g.ActiveDeadline == 0:
 		return nil, bad("active_deadline")
-	case g.ProviderTimeout < 1 || g.ProviderTimeout > models.MaxWindow:
-		return nil, models.Refuse(models.CodeWindowInvalid, models.D("member", "provider_timeout_seconds"), models.D("limit", int64(models.MaxWindow)))
 	case g.CompletedRounds < 0:
 		return nil, bad("completed_rounds")
 	case g.Attempt < 1 || g.Attempt > g.Limits.Attempts:
@@ -105,6 +116,12 @@ func (s State) register(c models.RegisterRun, env models.Env) ([]models.Event, *
 		if n < 0 {
 			return nil, bad("limits")
 		}
+	}
+	switch {
+	case g.ProviderTimeout < 1 || g.ProviderTimeout > models.MaxWindow:
+		return nil, models.Refuse(models.CodeWindowInvalid, models.D("member", "provider_timeout_seconds"), models.D("limit", int64(models.MaxWindow)))
+	case !s.Registered.IsZero():
+		return nil, models.Refuse(models.CodeRunExists, models.D("run", s.Run))
 	}
 	s.Registration = g
 	if r := s.changed(env); r != nil {
@@ -174,11 +191,11 @@ func (s State) claim(id string, c models.ClaimRun, env models.Env) ([]models.Eve
 	if r := s.notRegistered(); r != nil {
 		return nil, r
 	}
-	if r := s.ended(); r != nil {
-		return nil, r
-	}
 	if c.LeaseSeconds < 1 || c.LeaseSeconds > models.MaxWindow {
 		return nil, models.Refuse(models.CodeWindowInvalid, models.D("got", int64(c.LeaseSeconds)), models.D("limit", int64(models.MaxWindow)))
+	}
+	if r := s.ended(); r != nil {
+		return nil, r
 	}
 	if s.Lease.Executing(env.At, env.LeaseExpires) {
 		return nil, models.Refuse(models.CodeClaimLive, models.D("expires_at", int64(env.LeaseExpires)))
@@ -186,14 +203,11 @@ func (s State) claim(id string, c models.ClaimRun, env models.Env) ([]models.Eve
 	if t, ok := s.Tickets.Last(); ok && t.Outstanding() {
 		return s.claimTicket(id, t, env)
 	}
-	if seq := s.Custody.Unknown(); seq > 0 {
-		return nil, models.Refuse(models.CodeUnknownEffect, models.D("seq", seq))
-	}
-	if !s.Custody.Known() {
+	if !s.Custody.Answered() {
 		return nil, models.Refuse(models.CodeModelOutcomeUnknown, models.D("request", s.Custody.Turn.Request))
 	}
-	if !s.Claimable() {
-		return nil, models.Refuse(models.CodeRunHeld, models.D("reason", "rejected_evidence_read"))
+	if seq := s.Custody.Unknown(); seq > 0 {
+		return nil, models.Refuse(models.CodeUnknownEffect, models.D("seq", seq))
 	}
 	if r := s.timeBudget(); r != nil {
 		return nil, r
@@ -201,6 +215,9 @@ func (s State) claim(id string, c models.ClaimRun, env models.Env) ([]models.Eve
 	end, r := lease.Window(env.At, min(c.LeaseSeconds, s.Registration.ProviderTimeout), s.deadline())
 	if r != nil {
 		return nil, r
+	}
+	if !s.Claimable() {
+		return nil, models.Refuse(models.CodeRunHeld, models.D("reason", "rejected_evidence_read"))
 	}
 	events := s.lapse(env)
 	seconds := env.At.Until(end)
@@ -295,11 +312,16 @@ func (s State) append(c models.Append, env models.Env) ([]models.Event, *models.
 	if r := s.notRegistered(); r != nil {
 		return nil, r
 	}
-	if r := s.Lease.Own(env.Actor, c.Fence, env.At, env.LeaseExpires); r != nil {
-		return nil, r
-	}
 	if limit := rulesets[env.Factory.Rules-1].maxFacts; len(c.Facts) < 1 || len(c.Facts) > limit {
 		return nil, models.Refuse(models.CodeRequestMalformed, models.D("member", "facts"), models.D("limit", limit))
+	}
+	for i, f := range c.Facts {
+		if r := custody.Form(f); r != nil {
+			return nil, r.With(models.D("fact", i))
+		}
+	}
+	if r := s.Lease.Own(env.Actor, c.Fence, env.At, env.LeaseExpires); r != nil {
+		return nil, r
 	}
 	if t, ok := s.Tickets.Last(); ok && t.State == ticket.Claimed {
 		if r := s.executionHold(t, env); r != nil {
@@ -328,17 +350,27 @@ func (s State) fact(f models.Fact, env models.Env) *models.Refusal {
 	if !s.Lease.Live || s.End != "" {
 		return models.Refuse(models.CodeFactOutOfOrder, models.D("what", "nothing follows the end of a claim"))
 	}
-	switch f := f.(type) {
-	case models.RoundCompleted:
-		if f.Round != s.Rounds+1 {
-			return models.Refuse(models.CodeFactOutOfOrder, models.D("what", "rounds count without a gap"), models.D("want", s.Rounds+1))
-		}
-	case models.RunCompleted:
-		if f.Round != s.Rounds+1 {
-			return models.Refuse(models.CodeFactOutOfOrder, models.D("what", "rounds count without a gap"), models.D("want", s.Rounds+1))
-		}
+	if r := s.Custody.Refuse(f, s.Registration.Mode, s.Budget); r != nil {
+		return r
 	}
-	return s.Custody.Refuse(f, s.Registration.Mode, s.Budget)
+	switch f := f.(type) {
+	case models.RequestIssued:
+		if t, ok := s.Tickets.Last(); ok && t.State == ticket.Claimed && t.Turns == 0 && f.Checkpoint != t.Derived {
+			return models.Refuse(models.CodeFactOutOfOrder, models.D("what", "a continuation's first request starts from the derived checkpoint"))
+		}
+	case models.RoundCompleted:
+		return s.nextRound(f.Round)
+	case models.RunCompleted:
+		return s.nextRound(f.Round)
+	}
+	return nil
+}
+
+func (s State) nextRound(round int64) *models.Refusal {
+	if round != s.Rounds+1 {
+		return models.Refuse(models.CodeFactOutOfOrder, models.D("what", "rounds count without a gap"), models.D("want", s.Rounds+1))
+	}
+	return nil
 }
 
 func (s State) cancel(env models.Env) ([]models.Event, *models.Refusal) {

@@ -30,6 +30,9 @@ func DecideFactory(id string, c models.Command, env models.Env) ([]models.Event,
 	if r := admit(f.Rules, id, c, env); r != nil || env.Saved == models.SavedSame {
 		return nil, r
 	}
+	if r := behind(env.At, f.HeadAt); r != nil {
+		return nil, r
+	}
 	if f.Seq >= models.MaxRows {
 		return nil, models.Refuse(models.CodeRunFull, models.D("limit", int64(models.MaxRows)))
 	}

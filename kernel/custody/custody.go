@@ -111,12 +111,15 @@ func (s State) Clean() bool {
 	return true
 }
 
+// Answered reports whether no request waits for its response.
+func (s State) Answered() bool {
+	t := s.Turn
+	return t.Request == 0 || t.Settled || t.ResponseSeq > 0 && !t.Partial
+}
+
 // Known reports whether nothing may have happened without a record of it: a response came for each request, and no
 // effect is unknown.
-func (s State) Known() bool {
-	t := s.Turn
-	return s.Unknown() == 0 && (t.Request == 0 || t.Settled || t.ResponseSeq > 0 && !t.Partial)
-}
+func (s State) Known() bool { return s.Answered() && s.Unknown() == 0 }
 
 // RejectedRead reports whether a granted evidence read of the turn was refused before it started: the stop that
 // continuity serves (PREVIEW-01).
@@ -133,12 +136,61 @@ func order(what string, details ...models.Detail) *models.Refusal {
 	return models.Refuse(models.CodeFactOutOfOrder, append(details, models.D("what", what))...)
 }
 
-// Refuse says whether the fact may follow what is recorded. mode is the run's checkpoint mode and b its budget. Facts that
-// only report are refused for order alone; effects also for the allowance (budget, B2).
+// Form refuses a fact that could follow nothing, whatever is recorded: request_malformed, which goes before everything.
+func Form(f models.Fact) *models.Refusal {
+	switch f := f.(type) {
+	case models.CheckpointSaved:
+		return required(f.Checkpoint, "checkpoint")
+	case models.RequestIssued:
+		if f.WireLength < 1 {
+			return models.Refuse(models.CodeRequestMalformed, models.D("member", "wire_length"), models.D("what", "must be positive"))
+		}
+		if r := required(f.Wire, "wire"); r != nil {
+			return r
+		}
+		return required(f.WireBlob, "wire_blob")
+	case models.ResponseKept:
+		if f.Length < 0 {
+			return models.Refuse(models.CodeRequestMalformed, models.D("member", "length"), models.D("what", "must not be negative"))
+		}
+		return required(f.Response, "response")
+	case models.ResponseConsumed:
+		if f.Calls < 0 || f.Tokens.Input < 0 || f.Tokens.Output < 0 {
+			return models.Refuse(models.CodeRequestMalformed, models.D("what", "counts must not be negative"))
+		}
+	case models.CallGranted:
+		if f.Tool < -1 || !models.ValidClass(f.Class) {
+			return models.Refuse(models.CodeRequestMalformed, models.D("what", "tool or class"))
+		}
+		if r := required(f.ID, "id"); r != nil {
+			return r
+		}
+		return required(f.Args, "args")
+	case models.CallRefused:
+		return required(f.Validator, "validator")
+	case models.CallReturned:
+		return required(f.Result, "result")
+	case models.CommandStarted:
+		return required(f.Command, "command")
+	case models.CommandFinished:
+		return required(f.Receipt, "receipt")
+	case models.RunCompleted:
+		return required(f.Result, "result")
+	case models.CallIntended, models.RoundCompleted:
+	case models.WorkerFailed:
+		return required(f.Report, "report")
+	default:
+		panic("custody: fact " + f.Kind())
+	}
+	return nil
+}
+
+// Refuse says whether a well-formed fact may follow what is recorded. mode is the run's checkpoint mode and b its budget.
+// Facts that only report are refused for order alone; effects also for the allowance (budget, B2).
 func (s State) Refuse(f models.Fact, mode string, b budget.State) *models.Refusal {
 	switch f := f.(type) {
 	case models.CheckpointSaved:
-		return s.refuseCheckpoint(f)
+		return s.refuseCompletion()
 	case models.RequestIssued:
 		return s.refuseRequest(f, mode, b)
 	case models.ResponseKept:
@@ -155,7 +207,7 @@ func (s State) Refuse(f models.Fact, mode string, b budget.State) *models.Refusa
 		if c.RefusedSeq != 0 || c.IntentSeq != 0 {
 			return order("the call was refused or started before", models.D("position", f.Position))
 		}
-		return required(f.Validator, "validator")
+		return nil
 	case models.CallIntended:
 		return s.refuseIntent(f, b)
 	case models.CallReturned:
@@ -166,23 +218,18 @@ func (s State) Refuse(f models.Fact, mode string, b budget.State) *models.Refusa
 		if c.IntentSeq == 0 || c.OutcomeSeq != 0 {
 			return order("an outcome follows its own intent, once", models.D("position", f.Position))
 		}
-		return required(f.Result, "result")
+		return nil
 	case models.CommandStarted:
 		return s.refuseCommand(f, b)
 	case models.CommandFinished:
 		for _, c := range s.Commands {
 			if c.Number == f.Number {
-				return required(f.Receipt, "receipt")
+				return nil
 			}
 		}
 		return order("no such command is running", models.D("number", f.Number))
-	case models.RoundCompleted:
+	case models.RoundCompleted, models.RunCompleted:
 		return s.refuseCompletion()
-	case models.RunCompleted:
-		if r := s.refuseCompletion(); r != nil {
-			return r
-		}
-		return required(f.Result, "result")
 	case models.WorkerFailed:
 		return nil
 	}
@@ -206,13 +253,6 @@ func (s State) refuseCompletion() *models.Refusal {
 	return nil
 }
 
-func (s State) refuseCheckpoint(f models.CheckpointSaved) *models.Refusal {
-	if r := s.refuseCompletion(); r != nil {
-		return r
-	}
-	return required(f.Checkpoint, "checkpoint")
-}
-
 func (s State) refuseRequest(f models.RequestIssued, mode string, b budget.State) *models.Refusal {
 	if r := s.refuseCompletion(); r != nil {
 		return r
@@ -224,27 +264,16 @@ func (s State) refuseRequest(f models.RequestIssued, mode string, b budget.State
 		return order("the request names another checkpoint than the one that stands")
 	case mode == models.ModeRequired && s.CheckpointSeq <= s.Turn.RequestSeq:
 		return order("a checkpoint is saved before each request")
-	case f.WireLength < 1:
-		return models.Refuse(models.CodeRequestMalformed, models.D("member", "wire_length"), models.D("what", "must be positive"))
-	}
-	if r := required(f.Wire, "wire"); r != nil {
-		return r
-	}
-	if r := required(f.WireBlob, "wire_blob"); r != nil {
-		return r
 	}
 	return b.Request()
 }
 
 func (s State) refuseResponse(f models.ResponseKept) *models.Refusal {
 	t := s.Turn
-	switch {
-	case t.Request == 0 || f.Request != t.Request || t.ConsumeSeq != 0 || t.ResponseSeq != 0 && !t.Partial:
+	if t.Request == 0 || f.Request != t.Request || t.ConsumeSeq != 0 || t.ResponseSeq != 0 && !t.Partial {
 		return order("a response follows its own request, once", models.D("request", f.Request))
-	case f.Length < 0:
-		return models.Refuse(models.CodeRequestMalformed, models.D("member", "length"), models.D("what", "must not be negative"))
 	}
-	return required(f.Response, "response")
+	return nil
 }
 
 func (s State) refuseConsume(f models.ResponseConsumed) *models.Refusal {
@@ -252,8 +281,6 @@ func (s State) refuseConsume(f models.ResponseConsumed) *models.Refusal {
 	switch {
 	case t.ResponseSeq == 0 || t.Partial || t.ConsumeSeq != 0 || f.Request != t.Request || f.Response != t.Response:
 		return order("a whole response is consumed once", models.D("request", f.Request))
-	case f.Calls < 0 || f.Tokens.Input < 0 || f.Tokens.Output < 0:
-		return models.Refuse(models.CodeRequestMalformed, models.D("what", "counts must not be negative"))
 	case f.Calls > models.MaxOpenCalls:
 		return models.Refuse(models.CodeCallsFull, models.D("got", f.Calls), models.D("limit", int64(models.MaxOpenCalls)))
 	}
@@ -267,19 +294,11 @@ func (s State) refuseGrant(f models.CallGranted, b budget.State) *models.Refusal
 		return order("a call is granted from a consumed response", models.D("request", f.Request))
 	case f.Position < 0 || f.Position >= t.CallCount:
 		return order("no such call in the response", models.D("position", f.Position))
-	case f.Tool < -1 || !models.ValidClass(f.Class):
-		return models.Refuse(models.CodeRequestMalformed, models.D("what", "tool or class"))
 	}
 	for _, c := range t.Calls {
 		if c.Position == f.Position {
 			return order("a call is granted once", models.D("position", f.Position))
 		}
-	}
-	if r := required(f.ID, "id"); r != nil {
-		return r
-	}
-	if r := required(f.Args, "args"); r != nil {
-		return r
 	}
 	return b.ToolCall()
 }
@@ -316,9 +335,6 @@ func (s State) refuseCommand(f models.CommandStarted, b budget.State) *models.Re
 	}
 	if len(s.Commands) >= models.MaxOpenCalls {
 		return models.Refuse(models.CodeCallsFull, models.D("limit", int64(models.MaxOpenCalls)))
-	}
-	if r := required(f.Command, "command"); r != nil {
-		return r
 	}
 	return b.Command()
 }
