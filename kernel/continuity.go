@@ -77,7 +77,7 @@ func (s State) runHolds(env models.Env, add func(*models.Refusal)) {
 		add(models.Refuse(models.CodeTicketOutstanding, models.D("request_id", t.RequestID), models.D("state", t.State)))
 	}
 	queued := s.End == "" && !executing && !outstanding && s.Claimable()
-	if executing || queued || outstanding && Queue(s) != nil {
+	if executing || queued || outstanding && Queue(s) != nil && s.Lease.Waiting(env.At) {
 		add(models.Refuse(models.CodeClaimLive, models.D("executing", executing), models.D("queued", !executing)))
 	}
 }
@@ -139,7 +139,7 @@ func (s State) sandboxHolds(env models.Env, add func(*models.Refusal)) {
 		return
 	}
 	for _, h := range rec.Holds {
-		add(models.Refuse(h.Code, h.Details...))
+		add(reported(h))
 	}
 	t := s.Custody.Turn
 	incomplete := func(what string, position int64) {
@@ -181,6 +181,38 @@ func (s State) sandboxHolds(env models.Env, add func(*models.Refusal)) {
 			add(models.Refuse(models.CodeLaterActivity, models.D("seq", c.GrantSeq)))
 		}
 	}
+}
+
+// reported is a hold of the sandbox as a refusal. It came from outside, so a code that is not in the table or a detail
+// named twice is an answer that this build cannot judge, never a panic.
+func reported(h models.SandboxHold) *models.Refusal {
+	if _, ok := models.Lookup(h.Code); !ok {
+		return models.Refuse(models.CodeSandboxStopped, models.D("reason", "unknown hold"))
+	}
+	for i, d := range h.Details {
+		if slices.ContainsFunc(h.Details[:i], func(e models.Detail) bool { return e.Name == d.Name }) {
+			return models.Refuse(h.Code)
+		}
+	}
+	return models.Refuse(h.Code, h.Details...)
+}
+
+// proved says what a version-1 proof lacks, or nothing: served once, by the code that is installed, over the single
+// evidence read, with the one fixed result and every digest that the settlement binds (REC-01, REC-04, ELIG-05).
+func proved(rec models.Reconstruction, h models.Host) string {
+	switch {
+	case rec.Version != 1 || rec.Served != 1:
+		return "no proof"
+	case rec.Module != h.Module || rec.Catalogue != h.Catalogue:
+		return "made by other migration code"
+	case len(rec.Calls) != 1 || rec.Calls[0].Class != models.ClassEvidenceRead:
+		return "not the single evidence read"
+	case len(rec.Closing) != 1 || rec.Closing[0] != models.ClosingResult{Position: rec.Calls[0].Position, Result: models.ResultInvalidQuery}:
+		return "another closing result"
+	case rec.Contract.IsZero() || rec.Derived.IsZero() || rec.Proof.IsZero() || rec.Witness.IsZero():
+		return "a digest is missing"
+	}
+	return ""
 }
 
 // Closed reports whether the rows hold a whole closure that the sandbox could be given: request, checkpoint, response and
@@ -291,8 +323,8 @@ func (s State) requestContinuity(id string, c models.RequestContinuity, env mode
 	if rec == nil || env.Recount == nil {
 		return nil, models.Refuse(models.CodeReconstructionMissing)
 	}
-	if rec.Version != 1 || rec.Served != 1 {
-		return nil, models.Refuse(models.CodeSandboxStopped, models.D("reason", "no proof"), models.D("served", rec.Served))
+	if lacks := proved(*rec, env.Host); lacks != "" {
+		return nil, models.Refuse(models.CodeSandboxStopped, models.D("reason", lacks), models.D("served", rec.Served))
 	}
 	candidate := Candidate(s, env)
 	if r := stale("candidate", c.CandidateDigest, candidate.CandidateDigest); r != nil {
