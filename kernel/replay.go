@@ -36,6 +36,9 @@ func ReplayFactory(rows iter.Seq[models.Row]) (History, *models.Refusal) {
 	var h History
 	var f models.Factory
 	r := replay(rows, func(group []models.Row, c models.Command, env models.Env, events []models.Event) *models.Refusal {
+		if !models.ForFactory(c) || group[0].Run != "" {
+			return broken(group[0], "a command of another journal")
+		}
 		if f.Rules != 0 && group[0].Rules != f.Rules {
 			return disagrees(group[0], nil)
 		}
@@ -59,12 +62,20 @@ func ReplayFactory(rows iter.Seq[models.Row]) (History, *models.Refusal) {
 // journal_broken with the sequence number or rules_newer, with the state before it.
 func Replay(rows iter.Seq[models.Row], factory History) (State, *models.Refusal) {
 	var s State
+	var named int64 // the factory's row that the last command stood on
 	r := replay(rows, func(group []models.Row, c models.Command, env models.Env, events []models.Event) *models.Refusal {
 		first := group[0]
+		if models.ForFactory(c) || first.Run == "" {
+			return broken(first, "a command of another journal")
+		}
 		f, r := factory.At(env.FactoryHead)
 		if r != nil {
 			return r.With(models.D("seq", first.Seq))
 		}
+		if env.FactoryHead.Seq < named {
+			return broken(first, "the factory head that a row names is older than before")
+		}
+		named = env.FactoryHead.Seq
 		env.Factory = f
 		if s.Factory == "" {
 			s.Factory, s.Run = first.Factory, first.Run
@@ -137,10 +148,16 @@ func broken(row models.Row, what string) *models.Refusal {
 	return models.Refuse(models.CodeJournalBroken, models.D("seq", row.Seq), models.D("what", what))
 }
 
+// newer tells what a later build wrote from what is damaged: the hash has been checked, so a kind or member that is not
+// known here was meant.
+func newer(err error) bool {
+	return errors.Is(err, models.ErrUnknownKind) || errors.Is(err, canon.ErrUnknownMember)
+}
+
 func decodeRow(row models.Row) (models.Event, *models.Refusal) {
 	e, err := models.DecodeEvent(row.Kind, row.Payload)
 	switch {
-	case errors.Is(err, models.ErrUnknownKind):
+	case newer(err):
 		return nil, models.Refuse(models.CodeRulesNewer, models.D("kind", row.Kind), models.D("seq", row.Seq))
 	case err != nil || !bytes.Equal(canon.MustMarshal(e), row.Payload):
 		return nil, broken(row, "payload")
@@ -152,13 +169,16 @@ func decodeRow(row models.Row) (models.Event, *models.Refusal) {
 
 func decodeCommand(row models.Row) (models.Command, models.Env, *models.Refusal) {
 	c, err := models.DecodeCommand(row.CommandName, row.Command)
-	if errors.Is(err, models.ErrUnknownKind) {
+	if newer(err) {
 		return nil, models.Env{}, models.Refuse(models.CodeRulesNewer, models.D("command", row.CommandName), models.D("seq", row.Seq))
 	}
 	if err != nil || !bytes.Equal(canon.MustMarshal(c), row.Command) {
 		return nil, models.Env{}, broken(row, "command")
 	}
 	env, err := models.OpenEnv(row.Env)
+	if newer(err) {
+		return nil, models.Env{}, models.Refuse(models.CodeRulesNewer, models.D("what", "env"), models.D("seq", row.Seq))
+	}
 	if err != nil {
 		return nil, models.Env{}, broken(row, "env")
 	}

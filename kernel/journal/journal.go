@@ -96,7 +96,7 @@ func (c *Chain) Next(r models.Row) *models.Refusal {
 		return broken("row inside a command")
 	case c.Seq > 0 && r.At < c.last.At:
 		return broken("time")
-	case r.I > 0 && (r.CommandID != "" || r.CommandName != "" || r.Command != nil || r.Env != nil):
+	case r.I > 0 && (r.CommandID != "" || r.CommandName != "" || len(r.Command) > 0 || len(r.Env) > 0):
 		return broken("command outside row 0")
 	case r.I == 0 && (len(r.Command) == 0 || len(r.Env) == 0):
 		return broken("no command in row 0")

@@ -19,6 +19,9 @@ const MaxDepth = 128
 // ErrNotCanonical reports text that parses but is not the canonical spelling of its value.
 var ErrNotCanonical = errors.New("not canonical forge-cjson/1")
 
+// ErrUnknownMember reports a member that the Go value has no place for.
+var ErrUnknownMember = errors.New("unknown member")
+
 // Marshal returns the canonical text of v. Struct fields without omitzero are always written, nil slices as [].
 // It fails on floats, and on integers outside int64.
 func Marshal(v any) ([]byte, error) {
@@ -75,7 +78,11 @@ func Decode(data []byte, v any) error {
 }
 
 func unmarshal(data []byte, v any) error {
-	if err := json.Unmarshal(data, v, json.RejectUnknownMembers(true)); err != nil {
+	err := json.Unmarshal(data, v, json.RejectUnknownMembers(true))
+	if errors.Is(err, json.ErrUnknownName) {
+		return fmt.Errorf("unmarshal %T: %w: %w", v, ErrUnknownMember, err)
+	}
+	if err != nil {
 		return fmt.Errorf("unmarshal %T: %w", v, err)
 	}
 	return nil
