@@ -43,12 +43,20 @@ func Parse(data []byte, limits Limits) (*Value, error) {
 	return p.parse(data)
 }
 
+// ParseLastWins is Parse for a text in which a repeated member name is no error: the last value counts, in the place of the
+// first, as in CPython and pydantic. Use it only for what those readers took, never for evidence.
+func ParseLastWins(data []byte, limits Limits) (*Value, error) {
+	p := parser{limits: limits, lastWins: true}
+	return p.parse(data)
+}
+
 type parser struct {
-	s      string
-	i      int
-	nodes  int
-	limits Limits
-	err    error
+	s        string
+	i        int
+	nodes    int
+	limits   Limits
+	lastWins bool
+	err      error
 
 	spelling bool // note where a number is not spelled as CPython spells its value
 	foreign  int  // 1 + offset of the first such number
@@ -178,7 +186,7 @@ const manyMembers = 12
 
 func (p *parser) object(depth int) *Value {
 	v := &Value{Kind: Object}
-	var seen map[string]struct{}
+	var seen map[string]int // name to index
 	p.space()
 	if p.peek() == '}' {
 		p.i++
@@ -195,17 +203,26 @@ func (p *parser) object(depth int) *Value {
 			return nil
 		}
 		if seen == nil && len(v.Members) == manyMembers {
-			seen = make(map[string]struct{}, 4*manyMembers)
-			for _, m := range v.Members {
-				seen[m.Name] = struct{}{}
+			seen = make(map[string]int, 4*manyMembers)
+			for i, m := range v.Members {
+				seen[m.Name] = i
 			}
 		}
+		before := -1
 		if seen != nil {
-			if _, dup := seen[name]; dup {
-				return p.fail(at, "duplicate member name")
+			if i, dup := seen[name]; dup {
+				before = i
+			} else {
+				seen[name] = len(v.Members)
 			}
-			seen[name] = struct{}{}
-		} else if v.Get(name) != nil {
+		} else {
+			for i := range v.Members {
+				if v.Members[i].Name == name {
+					before = i
+				}
+			}
+		}
+		if before >= 0 && !p.lastWins {
 			return p.fail(at, "duplicate member name")
 		}
 		p.space()
@@ -218,7 +235,11 @@ func (p *parser) object(depth int) *Value {
 		if val == nil {
 			return nil
 		}
-		v.Members = append(v.Members, Member{name, val})
+		if before >= 0 {
+			v.Members[before].Value = val
+		} else {
+			v.Members = append(v.Members, Member{name, val})
+		}
 		p.space()
 		switch p.peek() {
 		case ',':

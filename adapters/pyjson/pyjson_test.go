@@ -113,6 +113,22 @@ func TestMemberOrderAndNumberTextAreKept(t *testing.T) {
 	}
 }
 
+func TestLastWinsInThePlaceOfTheFirst(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{`{"a":1,"b":2,"\u0061":{"x":3,"x":4}}`, `{"a":{"x":4},"b":2}`},
+		{"{" + strings.Repeat(`"k":0,`, 30) + `"z":1,"a":2,"b":3,"c":4,"d":5,"e":6,"f":7,"g":8,"h":9,"i":10,"j":11,"l":12,"k":13,"z":14}`,
+			`{"k":13,"z":14,"a":2,"b":3,"c":4,"d":5,"e":6,"f":7,"g":8,"h":9,"i":10,"j":11,"l":12}`},
+	} {
+		if _, err := Parse([]byte(c.in), wide); err == nil {
+			t.Errorf("%s accepted by Parse", c.in)
+		}
+		v, err := ParseLastWins([]byte(c.in), wide)
+		if err != nil || string(Compact(v, nil)) != c.want {
+			t.Errorf("%s: %v", c.in, err)
+		}
+	}
+}
+
 func TestPydanticNumber(t *testing.T) {
 	// Made with pydantic_core.to_json in both supported versions.
 	for in, want := range map[string]string{
