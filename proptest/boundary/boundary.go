@@ -117,8 +117,18 @@ var Zones = []Zone{
 		Why: "handlers parse, call one engine method and render; a rule or a query here would be a second place for it",
 	},
 	{
-		Dirs: []string{"clients/..."}, Std: []string{"*"}, Own: []string{"clients/..."},
-		Why: "a client is used without the server's code, so it speaks the documented API only",
+		Dirs: []string{"adapters/sealed"}, Std: []string{"*"},
+		Own: []string{"models", "models/canon", "sandbox", "adapters/agentic/catalogue", "server/engine"},
+		Why: "this joins host, module and catalogue to the engine's interface; a codec here would compute outside the sandbox",
+	},
+	{
+		Dirs: []string{"adapters/sealed/internal/native"}, Std: []string{"*"},
+		Own: slices.Concat([]string{"models", "models/canon", "models/guestabi", "adapters/sealed", "server/engine"}, codecs),
+		Why: "the guest's functions without the guest, for differential tests of what adapters/sealed does",
+	},
+	{
+		Dirs: []string{"clients/..."}, Std: []string{"*"}, Own: []string{"models", "models/canon", "clients/..."},
+		Why: "a client is used without the server's code: it knows the vocabulary and the documented API, no decision and no store",
 	},
 	{
 		Dirs: []string{"cmd/...", "proptest/...", "fixtures/...", "scripts/..."}, Std: []string{"*"}, Own: []string{"*"}, Libs: []string{"*"},

@@ -74,7 +74,10 @@ func TestRefuses(t *testing.T) {
 		{"server/api/x.go", `func f(c T) { c.Request().Body() }`, "Body"},
 		{"server/api/x.go", `func f(c T) { c.Context().RequestBodyStream() }`, "RequestBodyStream"},
 		{"server/studio/body.go", `func f(c T) { c.Body() }`, "Body"},
-		{"clients/go/x.go", `import _ "github.com/forge-continuity/forge/models"`, "imports models"},
+		{"adapters/sealed/x.go", `import _ "github.com/forge-continuity/forge/adapters/agentic"`, "imports adapters/agentic"},
+		{"adapters/sealed/internal/native/x.go", `import _ "github.com/forge-continuity/forge/kernel"`, "imports kernel"},
+		{"clients/go/x.go", `import _ "github.com/forge-continuity/forge/kernel"`, "imports kernel"},
+		{"clients/go/x.go", `import _ "github.com/forge-continuity/forge/server/engine"`, "imports server/engine"},
 		{"util/x.go", ``, "no zone"},
 	} {
 		found, err := CheckFile(c.file, []byte("package x\n"+c.body+"\n"))
