@@ -88,6 +88,10 @@ var Zones = []Zone{
 		Why: "helpers of the sandbox's build and tests know the sandbox only",
 	},
 	{
+		Dirs: []string{"sandbox/module/..."}, Std: []string{"*"}, Own: []string{"sandbox/..."}, Libs: []string{"github.com/klauspost/compress"},
+		Why: "the embedded module is bytes and a digest; what is inside it is the guest's business",
+	},
+	{
 		Dirs: []string{"sandbox"}, Std: []string{"*"}, Own: []string{"models", "models/canon", "models/guestabi", "sandbox/..."},
 		Libs: []string{"github.com/tetratelabs/wazero", "github.com/klauspost/compress"},
 		Why:  "the host runs a module it knows by digest and does not know what is computed inside; codecs would let it compute outside",
@@ -118,7 +122,7 @@ var Zones = []Zone{
 	},
 	{
 		Dirs: []string{"adapters/sealed"}, Std: []string{"*"},
-		Own: []string{"models", "models/canon", "sandbox", "adapters/agentic/catalogue", "server/engine"},
+		Own: []string{"models", "models/canon", "sandbox", "sandbox/module", "adapters/agentic/catalogue", "server/engine"},
 		Why: "this joins host, module and catalogue to the engine's interface; a codec here would compute outside the sandbox",
 	},
 	{

@@ -54,6 +54,7 @@ func TestRefuses(t *testing.T) {
 		{"sandbox/guest/x.go", `import _ "github.com/forge-continuity/forge/models"`, "imports models"},
 		{"sandbox/guest/x.go", `import _ "os"`, "imports os"},
 		{"sandbox/guest/x.go", `import _ "net/http"`, "imports net/http"},
+		{"sandbox/module/x.go", `import _ "github.com/forge-continuity/forge/adapters/agentic"`, "imports adapters/agentic"},
 		{"sandbox/meter/x.go", `import _ "os"`, "imports os"},
 		{"adapters/pyjson/x.go", `import _ "github.com/forge-continuity/forge/models"`, "imports models"},
 		{"adapters/agentic/x.go", `import _ "github.com/forge-continuity/forge/server/engine"`, "imports server/engine"},
