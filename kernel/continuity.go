@@ -65,8 +65,8 @@ func (s State) runHolds(env models.Env, add func(*models.Refusal)) {
 		add(s.ended())
 	}
 	executing := s.Lease.Executing(env.At, env.LeaseExpires)
-	if s.End == EndCompleted || executing {
-		add(models.Refuse(models.CodeRunNotHeld, models.D("executing", executing), models.D("completed", s.End == EndCompleted)))
+	if done := s.End == EndCompleted || s.End == EndFailed; done || executing {
+		add(models.Refuse(models.CodeRunNotHeld, models.D("executing", executing), models.D("ended", done)))
 	}
 	if s.Registration.Mode != models.ModeRequired {
 		add(models.Refuse(models.CodeCheckpointModeUnsupported, models.D("mode", s.Registration.Mode)))
@@ -226,7 +226,7 @@ func (s State) Closed() bool {
 func Candidate(s State, env models.Env) models.Candidate {
 	p := env.Factory.Policy
 	c := models.Candidate{
-		Attempt: s.Registration.Attempt, Counters: s.Counters(), CustodyDigest: s.Custody.Digest, Fixture: env.Factory.Fixture,
+		Attempt: s.Attempt, Counters: s.Counters(), CustodyDigest: s.Custody.Digest, Fixture: env.Factory.Fixture,
 		Holds: s.holds(env), JournalDigest: s.Head.Digest(), OriginalActor: s.OriginalActor,
 		PermittedSeconds: policy.Permitted(p, s.Registration.ProviderTimeout), PolicyDigest: env.Factory.PolicyDigest,
 		PolicyRevision: p.Revision, Run: s.Run, RunDigest: s.RunDigest(),
@@ -352,7 +352,7 @@ func (s State) admission(id string, c models.RequestContinuity, candidate models
 	t, g := s.Custody.Turn, s.Registration
 	events := append(s.lapse(env),
 		models.MigrationSettled{
-			Admission: admission, Attempt: g.Attempt, Candidate: candidate.CandidateDigest, Catalogue: candidate.Catalogue,
+			Admission: admission, Attempt: s.Attempt, Candidate: candidate.CandidateDigest, Catalogue: candidate.Catalogue,
 			Closing: candidate.Closing, ConsumeSeq: t.ConsumeSeq, Contract: candidate.Contract,
 			CurrentEpoch: models.CurrentEpoch{PolicyDigest: candidate.PolicyDigest, PolicyRevision: candidate.PolicyRevision},
 			Custody:      candidate.CustodyDigest, Derived: candidate.Derived, Fixture: candidate.Fixture, Graph: candidate.ConsumedGraph,

@@ -31,6 +31,14 @@ func Decide(s State, id string, c models.Command, env models.Env) ([]models.Even
 		return s.requestContinuity(id, c, env)
 	case models.CancelRun:
 		return s.cancel(env)
+	case models.ReleaseRun:
+		return s.release(c, env)
+	case models.Reconcile:
+		return s.reconcile(c, env)
+	case models.RetryRun:
+		return s.retry(env)
+	case models.AnnotateStartup:
+		return s.annotate(c, env)
 	case models.CreateFactory, models.PutPolicy, models.RegisterProfile, models.RetireProfile, models.PutPrincipal,
 		models.PutRecord, models.ActivateRules:
 	}
@@ -40,9 +48,11 @@ func Decide(s State, id string, c models.Command, env models.Env) ([]models.Even
 // RoleFor is the role that a command asks for.
 func RoleFor(c models.Command) string {
 	switch c.(type) {
-	case models.RegisterRun, models.RequestContinuity, models.CancelRun:
+	case models.RegisterRun, models.RequestContinuity, models.CancelRun, models.Reconcile, models.RetryRun:
 		return models.RoleOperator
-	case models.ClaimRun, models.Append:
+	case models.AnnotateStartup:
+		return "server"
+	case models.ClaimRun, models.Append, models.ReleaseRun:
 		return models.RoleWorker
 	case models.CreateFactory, models.PutPolicy, models.RegisterProfile, models.RetireProfile, models.PutPrincipal,
 		models.PutRecord, models.ActivateRules:
@@ -54,7 +64,9 @@ func RoleFor(c models.Command) string {
 // admit is what every command passes first, in the order of the table: identity, then an identical repeat (K4), role, and
 // other content under a used id.
 func admit(rules int64, id string, c models.Command, env models.Env) *models.Refusal {
-	if _, ok := env.Factory.Principal(env.Actor); !ok {
+	_, ours := c.(models.AnnotateStartup)
+	ours = ours && env.Actor == models.ServerActor
+	if _, ok := env.Factory.Principal(env.Actor); !ok && !ours {
 		return models.Refuse(models.CodeIdentityMissing)
 	}
 	switch {
@@ -62,7 +74,7 @@ func admit(rules int64, id string, c models.Command, env models.Env) *models.Ref
 		return nil
 	case !models.ValidID(id):
 		return models.Refuse(models.CodeRequestMalformed, models.D("member", "id"))
-	case !env.Factory.Has(env.Actor, RoleFor(c)):
+	case !ours && !env.Factory.Has(env.Actor, RoleFor(c)):
 		return models.Refuse(models.CodeRoleMissing, models.D("role", RoleFor(c)))
 	case env.Saved == models.SavedOther:
 		return models.Refuse(models.CodeRequestConflict, models.D("id", id))
@@ -181,7 +193,7 @@ func (s State) ended() *models.Refusal {
 	switch s.End {
 	case EndCancelled:
 		return models.Refuse(models.CodeRunCancelled)
-	case EndCompleted:
+	case EndCompleted, EndFailed:
 		return models.Refuse(models.CodeRunFinished, models.D("end", s.End))
 	}
 	return nil
@@ -215,6 +227,9 @@ func (s State) claim(id string, c models.ClaimRun, env models.Env) ([]models.Eve
 	end, r := lease.Window(env.At, min(c.LeaseSeconds, s.Registration.ProviderTimeout), s.deadline())
 	if r != nil {
 		return nil, r
+	}
+	if c.Pool != s.Pool {
+		return nil, models.Refuse(models.CodeNotInPool, models.D("pool", s.Pool))
 	}
 	if !s.Claimable() {
 		return nil, models.Refuse(models.CodeRunHeld, models.D("reason", "rejected_evidence_read"))
@@ -377,7 +392,7 @@ func (s State) cancel(env models.Env) ([]models.Event, *models.Refusal) {
 	if r := s.notRegistered(); r != nil {
 		return nil, r
 	}
-	if r := s.ended(); r != nil {
+	if r := s.ended(); r != nil && s.End != EndFailed {
 		return nil, r
 	}
 	return append(s.lapse(env), models.RunCancelled{}), nil

@@ -71,7 +71,8 @@ func DecideFactory(id string, c models.Command, env models.Env) ([]models.Event,
 			return nil, models.Refuse(models.CodeRulesNewer, models.D("rules", c.Rules))
 		}
 		return []models.Event{models.RulesActivated{Rules: c.Rules}}, nil
-	case models.CreateFactory, models.RegisterRun, models.ClaimRun, models.Append, models.RequestContinuity, models.CancelRun:
+	case models.CreateFactory, models.RegisterRun, models.ClaimRun, models.Append, models.RequestContinuity, models.CancelRun,
+		models.ReleaseRun, models.Reconcile, models.RetryRun, models.AnnotateStartup:
 	}
 	panic(fmt.Sprintf("kernel.DecideFactory: command %T", c))
 }
@@ -113,7 +114,7 @@ func putPrincipal(f models.Factory, c models.PutPrincipal, env models.Env) ([]mo
 		}
 	}
 	switch {
-	case !models.ValidID(c.ID):
+	case !models.ValidID(c.ID) || c.ID == models.ServerActor:
 		return nil, models.Refuse(models.CodeRequestMalformed, models.D("member", "id"))
 	case c.Replaces != current.Authority:
 		return nil, models.Refuse(models.CodeRevisionStale, models.D("got", c.Replaces), models.D("want", current.Authority))

@@ -15,6 +15,7 @@ const (
 	PositionContinuing         = "continuing"
 	PositionCompleted          = "completed"
 	PositionCancelled          = "cancelled"
+	PositionFailed             = "failed"
 )
 
 // Position says where a run stands at an instant; expires is the lease expiry in force.
@@ -27,6 +28,8 @@ func Position(s State, at, expires models.Instant) string {
 		return PositionCompleted
 	case s.End == EndCancelled:
 		return PositionCancelled
+	case s.End == EndFailed:
+		return PositionFailed
 	case s.Lease.Executing(at, expires) && s.Lease.RequestID != "":
 		return PositionContinuing
 	case s.Lease.Executing(at, expires):

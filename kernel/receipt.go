@@ -24,7 +24,7 @@ func Receipt(s State, c models.Command, rows []models.Row, events []models.Event
 func claimReceipt(s State, rows []models.Row) models.ClaimReceipt {
 	last := rows[len(rows)-1]
 	r := models.ClaimReceipt{
-		Attempt: s.Registration.Attempt, Checkpoint: s.Custody.Checkpoint, ClaimID: s.Lease.ClaimID, Contract: s.Registration.Contract,
+		Attempt: s.Attempt, Checkpoint: s.Custody.Checkpoint, ClaimID: s.Lease.ClaimID, Contract: s.Registration.Contract,
 		Counters: s.Counters(), ExpiresAt: s.Lease.ExpiresAt, Fence: s.Lease.Fence, Hash: last.Hash, Registration: s.Registered,
 		RequestID: s.Lease.RequestID, Run: s.Run, Seq: last.Seq,
 	}

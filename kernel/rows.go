@@ -79,6 +79,8 @@ func OnceKeys(events []models.Event) []OnceKey {
 			keys = append(keys, OnceKey{"request", fmt.Sprint(e.Request)})
 		case models.CommandStarted:
 			keys = append(keys, OnceKey{"command", fmt.Sprint(e.Number)})
+		case models.EffectReconciled:
+			keys = append(keys, OnceKey{"reconciled", fmt.Sprint(e.Seq)})
 		case models.ClaimTaken:
 			keys = append(keys, OnceKey{"fence", fmt.Sprint(e.Fence)})
 		case models.CallReturned:

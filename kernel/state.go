@@ -30,11 +30,13 @@ import (
 const (
 	EndCompleted = "completed"
 	EndCancelled = "cancelled"
+	EndFailed    = "failed" // retry may open another attempt
 )
 
 // State is everything about a run that decisions need, constant in the length of its journal apart from the tickets,
 // which the policy bounds. The zero value, with Factory and Run set, is a run that is opened and not registered.
 type State struct {
+	Attempt       int64                    `json:"attempt"`
 	Budget        budget.State             `json:"budget"`
 	Cmd           int64                    `json:"cmd"`
 	Custody       custody.State            `json:"custody"`
@@ -44,6 +46,7 @@ type State struct {
 	HeadAt        models.Instant           `json:"head_at"`
 	Lease         lease.State              `json:"lease"`
 	OriginalActor string                   `json:"original_actor"`
+	Pool          string                   `json:"pool"` // workers that a handoff names, empty for any
 	Registration  models.Registration      `json:"registration"`
 	Registered    models.Digest            `json:"registered"`
 	Rounds        int64                    `json:"rounds"`
@@ -70,7 +73,7 @@ func Fingerprint(s State) string { return strconv.FormatUint(xxhash.Sum64(s.Enco
 func (s State) Counters() models.Counters {
 	n := s.Budget.Spent
 	return models.Counters{
-		Attempt: s.Registration.Attempt, Commands: n.Commands, CompletedRounds: s.Rounds, InputTokens: n.InputTokens,
+		Attempt: s.Attempt, Commands: n.Commands, CompletedRounds: s.Rounds, InputTokens: n.InputTokens,
 		Limits: s.Budget.Limits, OutputTokens: n.OutputTokens, Requests: n.Requests, SourceReads: n.SourceReads,
 		ToolCalls: n.ToolCalls,
 	}
@@ -82,17 +85,20 @@ func (s State) Graph() (models.Digest, bool) {
 	if t.ConsumeSeq == 0 {
 		return models.Digest{}, false
 	}
-	return ticket.Graph(s.Factory, s.Run, s.Registration.Attempt, t.Request, t.Response, t.ConsumeSeq), true
+	return ticket.Graph(s.Factory, s.Run, s.Attempt, t.Request, t.Response, t.ConsumeSeq), true
 }
 
 // RunDigest names registration and attempt (rules O22).
 func (s State) RunDigest() models.Digest {
-	return models.Tagged(models.TagRun, []byte(s.Factory), []byte(s.Run), s.Registered[:], []byte(strconv.FormatInt(s.Registration.Attempt, 10)))
+	return models.Tagged(models.TagRun, []byte(s.Factory), []byte(s.Run), s.Registered[:], []byte(strconv.FormatInt(s.Attempt, 10)))
 }
 
 // Claimable reports whether an ordinary claim may go on from the point that stands (design, Where a worker can die):
-// everything that happened is known, and no call waits for a person.
-func (s State) Claimable() bool { return s.Custody.Known() && !s.Custody.RejectedRead() }
+// everything that happened is known, no call waits for a person, and no settlement stands that only its own ticket may
+// carry on.
+func (s State) Claimable() bool {
+	return s.Custody.Known() && !s.Custody.RejectedRead() && !s.Custody.Turn.Settled
+}
 
 // Queue returns the entry that announces the run, or nil where no worker may claim it now.
 func Queue(s State) *Entry {
@@ -106,7 +112,7 @@ func Queue(s State) *Entry {
 		return nil
 	}
 	if s.Claimable() {
-		return &Entry{}
+		return &Entry{Pool: s.Pool}
 	}
 	return nil
 }
@@ -115,6 +121,7 @@ func Queue(s State) *Entry {
 type Entry struct {
 	Request string
 	Expires models.Instant
+	Pool    string
 }
 
 // Evolve folds one event that stands in the next row, at that row's time and by its actor. It is total over the events
@@ -133,7 +140,7 @@ func Evolve(s State, e models.Event, at models.Instant, actor string) State {
 	s.Tickets = s.Tickets.Evolve(e, seq, actor, settled, s.Custody.Known())
 	switch e := e.(type) {
 	case models.RunRegistered:
-		s.OriginalActor, s.Registration, s.Rounds = e.Actor, e.Registration, e.Registration.CompletedRounds
+		s.OriginalActor, s.Registration, s.Rounds, s.Attempt = e.Actor, e.Registration, e.Registration.CompletedRounds, e.Registration.Attempt
 		s.Registered = models.Tagged(models.TagRegistration, canon.MustMarshal(e))
 	case models.MigrationSettled:
 		s.Settling = &e
@@ -143,6 +150,14 @@ func Evolve(s State, e models.Event, at models.Instant, actor string) State {
 		s.Rounds, s.End = e.Round, EndCompleted
 	case models.RunCancelled:
 		s.End = EndCancelled
+	case models.RunFailed:
+		s.End = EndFailed
+	case models.AttemptOpened:
+		s.Attempt, s.End = e.Attempt, ""
+	case models.ClaimTaken:
+		s.Pool = ""
+	case models.ClaimReleased:
+		s.Pool = e.Pool
 	}
 	return s
 }

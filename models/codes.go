@@ -125,6 +125,9 @@ const (
 	CodeRunExists             Code = "run_exists"
 	CodeRunFinished           Code = "run_finished"
 	CodeRunHeld               Code = "run_held"
+	CodeNotInPool             Code = "not_in_pool"
+	CodeNothingToReconcile    Code = "nothing_to_reconcile"
+	CodeRunNotFailed          Code = "run_not_failed"
 	CodeFixtureOnly           Code = "fixture_only"
 	CodePayloadTooLarge       Code = "payload_too_large"
 	CodeMethodNotAllowed      Code = "method_not_allowed"
@@ -542,6 +545,18 @@ var table = []Entry{
 	{CodeRunHeld, 409, "X",
 		"The run stopped at a point that no worker may pass by itself.",
 		"Read the run's candidate, which names what is known, what is not, and the way on.",
+		nil},
+	{CodeNotInPool, 409, "X",
+		"The run was handed to another pool of workers than the one you named.",
+		"Claim it as a worker of the pool in the details, or leave it to them.",
+		nil},
+	{CodeNothingToReconcile, 409, "R",
+		"No effect of that row waits for an outcome.",
+		"Read the run again; it may have been settled already.",
+		nil},
+	{CodeRunNotFailed, 409, "R",
+		"The run has not ended with a final failure.",
+		"Only a failed run gets another attempt; continue this one where it stands.",
 		nil},
 	{CodeFixtureOnly, 422, "*",
 		"Something made for fixtures was offered to a factory that does real work.",

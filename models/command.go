@@ -25,6 +25,7 @@ type RegisterRun struct {
 // an ordinary claim asks for; a ticket's lease is never the worker's choice.
 type ClaimRun struct {
 	LeaseSeconds Seconds `json:"lease_seconds"`
+	Pool         string  `json:"pool,omitzero"`
 }
 
 // Append reports facts under a fence: all of them or none.
@@ -46,6 +47,36 @@ type RequestContinuity struct {
 	RunDigest                                Digest  `json:"run_digest"`
 	ValidForSeconds                          Seconds `json:"valid_for_seconds"`
 	Version                                  int64   `json:"version"`
+}
+
+// ReleaseRun gives a run back at a clean point, to any worker or (handoff) to a named pool.
+type ReleaseRun struct {
+	Fence int64  `json:"fence"`
+	Pool  string `json:"pool"`
+}
+
+// Reconcile settles one unknown effect, or the uncertain ticket that RequestID names, with evidence and by a person. Seq is
+// the row whose outcome is unknown, so that what was read is what is settled.
+type Reconcile struct {
+	AcknowledgeNoReplay                bool   `json:"acknowledge_no_replay"`
+	AcknowledgeOriginalRecordUnchanged bool   `json:"acknowledge_original_record_unchanged"`
+	AcknowledgeOriginalUseCharged      bool   `json:"acknowledge_original_use_charged"`
+	AcknowledgeUnknownOutcome          bool   `json:"acknowledge_unknown_outcome"`
+	Evidence                           Digest `json:"evidence"`
+	Outcome                            string `json:"outcome"`
+	RequestID                          string `json:"request_id"`
+	Result                             Digest `json:"result"`
+	ResultLength                       int64  `json:"result_length"`
+	Seq                                int64  `json:"seq"`
+	Subject                            string `json:"subject"`
+}
+
+// RetryRun opens another attempt of a failed run.
+type RetryRun struct{}
+
+// AnnotateStartup is written by the server at its own start for a run with an outstanding ticket.
+type AnnotateStartup struct {
+	Boot string `json:"boot"`
 }
 
 // CancelRun stops a run for good.
@@ -98,6 +129,10 @@ func (ClaimRun) Verb() string          { return "claim_run" }
 func (Append) Verb() string            { return "append" }
 func (RequestContinuity) Verb() string { return "request_continuity" }
 func (CancelRun) Verb() string         { return "cancel_run" }
+func (ReleaseRun) Verb() string        { return "release_run" }
+func (Reconcile) Verb() string         { return "reconcile" }
+func (RetryRun) Verb() string          { return "retry_run" }
+func (AnnotateStartup) Verb() string   { return "annotate_startup" }
 func (CreateFactory) Verb() string     { return "create_factory" }
 func (PutPolicy) Verb() string         { return "put_policy" }
 func (RegisterProfile) Verb() string   { return "register_profile" }
@@ -111,6 +146,10 @@ func (ClaimRun) command()          {}
 func (Append) command()            {}
 func (RequestContinuity) command() {}
 func (CancelRun) command()         {}
+func (ReleaseRun) command()        {}
+func (Reconcile) command()         {}
+func (RetryRun) command()          {}
+func (AnnotateStartup) command()   {}
 func (CreateFactory) command()     {}
 func (PutPolicy) command()         {}
 func (RegisterProfile) command()   {}
@@ -124,7 +163,7 @@ func ForFactory(c Command) bool {
 	switch c.(type) {
 	case CreateFactory, PutPolicy, RegisterProfile, RetireProfile, PutPrincipal, PutRecord, ActivateRules:
 		return true
-	case RegisterRun, ClaimRun, Append, RequestContinuity, CancelRun:
+	case RegisterRun, ClaimRun, Append, RequestContinuity, CancelRun, ReleaseRun, Reconcile, RetryRun, AnnotateStartup:
 		return false
 	}
 	panic(fmt.Sprintf("models.ForFactory: command %T", c))
@@ -186,6 +225,14 @@ func DecodeCommand(name string, text []byte) (Command, error) {
 		return decodeCommand[RequestContinuity](text)
 	case CancelRun{}.Verb():
 		return decodeCommand[CancelRun](text)
+	case ReleaseRun{}.Verb():
+		return decodeCommand[ReleaseRun](text)
+	case Reconcile{}.Verb():
+		return decodeCommand[Reconcile](text)
+	case RetryRun{}.Verb():
+		return decodeCommand[RetryRun](text)
+	case AnnotateStartup{}.Verb():
+		return decodeCommand[AnnotateStartup](text)
 	case CreateFactory{}.Verb():
 		return decodeCommand[CreateFactory](text)
 	case PutPolicy{}.Verb():

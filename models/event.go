@@ -144,6 +144,62 @@ type RunCompleted struct {
 	Round  int64  `json:"round"`
 }
 
+// RunFailed is the worker's report of a final failure with nothing left open. Retry may open another attempt.
+type RunFailed struct {
+	Report Digest `json:"report"`
+}
+
+// ToolUnknown records that a started call's result could not be kept durably. The outcome stays unknown.
+type ToolUnknown struct {
+	Position int64 `json:"position"`
+	Request  int64 `json:"request"`
+}
+
+// ClaimReleased is the live owner giving the run back at a clean point; Pool names the workers that it is handed to, empty
+// for any.
+type ClaimReleased struct {
+	Fence int64  `json:"fence"`
+	Pool  string `json:"pool"`
+}
+
+// StartupAnnotated is the server's own note that it started while the request was outstanding (rules O34).
+type StartupAnnotated struct {
+	Boot      string `json:"boot"`
+	RequestID string `json:"request_id"`
+}
+
+// EffectReconciled is the reviewed settlement of one unknown effect, or of an uncertain ticket. The original rows stay as
+// they are; Evidence is kept, and Result is the response, result or receipt that a landed effect turned out to have.
+type EffectReconciled struct {
+	Evidence     Digest `json:"evidence"`
+	Number       int64  `json:"number"`
+	Outcome      string `json:"outcome"`
+	Position     int64  `json:"position"`
+	Request      int64  `json:"request"`
+	RequestID    string `json:"request_id"`
+	Result       Digest `json:"result"`
+	ResultLength int64  `json:"result_length"`
+	Seq          int64  `json:"seq"`
+	Subject      string `json:"subject"`
+}
+
+// AttemptOpened starts another attempt of a failed run, within its allowance. Nothing spent is given back.
+type AttemptOpened struct {
+	Attempt int64 `json:"attempt"`
+}
+
+// Subjects and outcomes of a reconciliation.
+const (
+	SubjectRequest = "request"
+	SubjectCall    = "call"
+	SubjectCommand = "command"
+	SubjectTicket  = "ticket"
+
+	OutcomeLanded         = "landed"
+	OutcomeDidNotHappen   = "did_not_happen"
+	OutcomeChargedUnknown = "charged_unknown"
+)
+
 // RunCancelled stops the run for good.
 type RunCancelled struct{}
 
@@ -255,6 +311,12 @@ func (CommandFinished) Kind() string   { return "command.finished" }
 func (RoundCompleted) Kind() string    { return "round.completed" }
 func (WorkerFailed) Kind() string      { return "worker.failed" }
 func (RunCompleted) Kind() string      { return "run.completed" }
+func (RunFailed) Kind() string         { return "run.failed" }
+func (ToolUnknown) Kind() string       { return "agentic_tool_unknown" }
+func (ClaimReleased) Kind() string     { return "claim.released" }
+func (StartupAnnotated) Kind() string  { return "startup.annotated" }
+func (EffectReconciled) Kind() string  { return "effect.reconciled" }
+func (AttemptOpened) Kind() string     { return "attempt.opened" }
 func (RunCancelled) Kind() string      { return "run.cancelled" }
 func (MigrationSettled) Kind() string  { return "migration.settled" }
 func (FactoryCreated) Kind() string    { return "factory.created" }
@@ -282,6 +344,12 @@ func (CommandFinished) event()   {}
 func (RoundCompleted) event()    {}
 func (WorkerFailed) event()      {}
 func (RunCompleted) event()      {}
+func (RunFailed) event()         {}
+func (ToolUnknown) event()       {}
+func (ClaimReleased) event()     {}
+func (StartupAnnotated) event()  {}
+func (EffectReconciled) event()  {}
+func (AttemptOpened) event()     {}
 func (RunCancelled) event()      {}
 func (MigrationSettled) event()  {}
 func (FactoryCreated) event()    {}
@@ -305,6 +373,8 @@ func (CommandFinished) fact()  {}
 func (RoundCompleted) fact()   {}
 func (WorkerFailed) fact()     {}
 func (RunCompleted) fact()     {}
+func (RunFailed) fact()        {}
+func (ToolUnknown) fact()      {}
 
 // DecodeEvent reads a stored payload, which must be canonical. A kind that this build does not know, or a payload with
 // members it does not know, is rules_newer: it is never folded.
@@ -320,6 +390,14 @@ func DecodeEvent(kind string, payload []byte) (Event, error) {
 		return decode[LeaseLapsed](payload)
 	case RunCancelled{}.Kind():
 		return decode[RunCancelled](payload)
+	case ClaimReleased{}.Kind():
+		return decode[ClaimReleased](payload)
+	case StartupAnnotated{}.Kind():
+		return decode[StartupAnnotated](payload)
+	case EffectReconciled{}.Kind():
+		return decode[EffectReconciled](payload)
+	case AttemptOpened{}.Kind():
+		return decode[AttemptOpened](payload)
 	case MigrationSettled{}.Kind():
 		return decode[MigrationSettled](payload)
 	case FactoryCreated{}.Kind():
@@ -373,6 +451,10 @@ func DecodeFact(kind string, payload []byte) (Fact, error) {
 		return decode[WorkerFailed](payload)
 	case RunCompleted{}.Kind():
 		return decode[RunCompleted](payload)
+	case RunFailed{}.Kind():
+		return decode[RunFailed](payload)
+	case ToolUnknown{}.Kind():
+		return decode[ToolUnknown](payload)
 	}
 	return nil, fmt.Errorf("%w: event kind %q", ErrUnknownKind, kind)
 }
@@ -405,12 +487,20 @@ func Blobs(e Event) []Digest {
 		named = []Digest{e.Receipt}
 	case WorkerFailed:
 		named = []Digest{e.Report}
+	case RunFailed:
+		named = []Digest{e.Report}
+	case EffectReconciled:
+		for _, d := range []Digest{e.Evidence, e.Result} {
+			if !d.IsZero() {
+				named = append(named, d)
+			}
+		}
 	case RunCompleted:
 		named = []Digest{e.Result}
 	case MigrationSettled:
 		named = []Digest{e.Derived, e.Witness, e.Contract, e.Proof}
 	case LeaseGranted, ClaimTaken, LeaseLapsed, ResponseConsumed, CallGranted, CallRefused, CallIntended, RoundCompleted,
-		RunCancelled, FactoryCreated, PolicyPut, ProfileRegistered, ProfileRetired, PrincipalPut, RecordPut, RulesActivated:
+		RunCancelled, ToolUnknown, ClaimReleased, StartupAnnotated, AttemptOpened, FactoryCreated, PolicyPut, ProfileRegistered, ProfileRetired, PrincipalPut, RecordPut, RulesActivated:
 	default:
 		panic(fmt.Sprintf("models.Blobs: event %T", e))
 	}

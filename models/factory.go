@@ -64,6 +64,9 @@ const (
 	RoleWorker        = "worker"
 )
 
+// ServerActor is the server itself, for the one row that it writes of its own accord. No principal can have this id.
+const ServerActor = "_server"
+
 // Principal is an identity with authority in one factory. Names and tokens stand elsewhere; the id is opaque. Authority
 // rises by one with every change. A removed principal keeps its entry.
 type Principal struct {

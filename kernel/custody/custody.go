@@ -25,6 +25,7 @@ type Call struct {
 	GrantSeq   int64         `json:"grant_seq"`
 	ID         models.Digest `json:"id"`
 	IntentSeq  int64         `json:"intent_seq"`
+	LostSeq    int64         `json:"lost_seq"` // the record that the result could not be kept; the outcome stays unknown
 	OutcomeSeq int64         `json:"outcome_seq"`
 	Position   int64         `json:"position"`
 	RefusedSeq int64         `json:"refused_seq"`
@@ -46,7 +47,7 @@ type Command struct {
 }
 
 // Turn is one request and what followed. Calls are sorted by position. Settled is set when a continuity settlement closed
-// it; Later is the first row after the consume that no rule accounts for (rules O6), 0 for none.
+// it, Void when a reconciliation found that the request has no response to wait for; Later is the first row after the consume that no rule accounts for (rules O6), 0 for none.
 type Turn struct {
 	CallCount     int64          `json:"call_count"`
 	Calls         []Call         `json:"calls"`
@@ -61,6 +62,7 @@ type Turn struct {
 	ResponseSeq   int64          `json:"response_seq"`
 	Settled       bool           `json:"settled"`
 	Tokens        models.Tokens  `json:"tokens"`
+	Void          bool           `json:"void"`
 	ResponseBytes int64          `json:"response_bytes"`
 	Wire          models.Digest  `json:"wire"`
 	WireBlob      models.Digest  `json:"wire_blob"`
@@ -97,7 +99,7 @@ func (s State) Clean() bool {
 	if len(s.Commands) > 0 {
 		return false
 	}
-	if t.Request == 0 || t.Settled {
+	if t.Request == 0 || t.Settled || t.Void {
 		return true
 	}
 	if t.ConsumeSeq == 0 || int64(len(t.Calls)) < t.CallCount {
@@ -114,7 +116,7 @@ func (s State) Clean() bool {
 // Answered reports whether no request waits for its response.
 func (s State) Answered() bool {
 	t := s.Turn
-	return t.Request == 0 || t.Settled || t.ResponseSeq > 0 && !t.Partial
+	return t.Request == 0 || t.Settled || t.Void || t.ResponseSeq > 0 && !t.Partial
 }
 
 // Known reports whether nothing may have happened without a record of it: a response came for each request, and no
@@ -176,7 +178,9 @@ func Form(f models.Fact) *models.Refusal {
 		return required(f.Receipt, "receipt")
 	case models.RunCompleted:
 		return required(f.Result, "result")
-	case models.CallIntended, models.RoundCompleted:
+	case models.CallIntended, models.RoundCompleted, models.ToolUnknown:
+	case models.RunFailed:
+		return required(f.Report, "report")
 	case models.WorkerFailed:
 		return required(f.Report, "report")
 	default:
@@ -228,7 +232,16 @@ func (s State) Refuse(f models.Fact, mode string, b budget.State) *models.Refusa
 			}
 		}
 		return order("no such command is running", models.D("number", f.Number))
-	case models.RoundCompleted, models.RunCompleted:
+	case models.ToolUnknown:
+		c, r := s.call(f.Request, f.Position)
+		if r != nil {
+			return r
+		}
+		if !c.Unknown() || c.LostSeq != 0 {
+			return order("only a started call without an outcome can be unknown", models.D("position", f.Position))
+		}
+		return nil
+	case models.RoundCompleted, models.RunCompleted, models.RunFailed:
 		return s.refuseCompletion()
 	case models.WorkerFailed:
 		return nil
@@ -270,7 +283,7 @@ func (s State) refuseRequest(f models.RequestIssued, mode string, b budget.State
 
 func (s State) refuseResponse(f models.ResponseKept) *models.Refusal {
 	t := s.Turn
-	if t.Request == 0 || f.Request != t.Request || t.ConsumeSeq != 0 || t.ResponseSeq != 0 && !t.Partial {
+	if t.Request == 0 || t.Void || f.Request != t.Request || t.ConsumeSeq != 0 || t.ResponseSeq != 0 && !t.Partial {
 		return order("a response follows its own request, once", models.D("request", f.Request))
 	}
 	return nil
@@ -354,7 +367,8 @@ func (s State) call(request, position int64) (Call, *models.Refusal) {
 func Recorded(e models.Event) bool {
 	switch e.(type) {
 	case models.CheckpointSaved, models.RequestIssued, models.ResponseKept, models.ResponseConsumed, models.CallGranted,
-		models.CallRefused, models.CallIntended, models.CallReturned, models.CommandStarted, models.CommandFinished:
+		models.CallRefused, models.CallIntended, models.CallReturned, models.CommandStarted, models.CommandFinished,
+		models.ToolUnknown, models.EffectReconciled:
 		return true
 	}
 	return false
@@ -364,7 +378,8 @@ func Recorded(e models.Event) bool {
 func accounted(e models.Event) bool {
 	switch e.(type) {
 	case models.CallGranted, models.CallRefused, models.CallIntended, models.CallReturned, models.LeaseGranted,
-		models.ClaimTaken, models.LeaseLapsed, models.WorkerFailed, models.MigrationSettled:
+		models.ClaimTaken, models.LeaseLapsed, models.WorkerFailed, models.MigrationSettled, models.ToolUnknown,
+		models.ClaimReleased, models.StartupAnnotated:
 		return true
 	}
 	return false
@@ -400,6 +415,10 @@ func (s State) Evolve(e models.Event, seq int64, at models.Instant) State {
 		s.Commands = append(append([]Command(nil), s.Commands...), Command{Number: e.Number, Seq: seq})
 	case models.CommandFinished:
 		s.Commands = without(s.Commands, e.Number)
+	case models.ToolUnknown:
+		s.Turn.Calls = change(s.Turn.Calls, e.Position, func(c *Call) { c.LostSeq = seq })
+	case models.EffectReconciled:
+		s = s.reconcile(e, seq)
 	case models.MigrationSettled:
 		s.Turn.Settled = true
 		s.Checkpoint, s.CheckpointSeq = e.Derived, seq

@@ -132,6 +132,12 @@ func (s State) Evolve(e models.Event, seq int64, actor string, settled *models.M
 				t.State = Ended
 			}
 		})
+	case models.RunFailed:
+		s = s.live(func(t *Ticket) { t.State = Ended })
+	case models.EffectReconciled:
+		if e.Subject == models.SubjectTicket {
+			s = s.change(e.RequestID, func(t *Ticket) { t.State = Closed })
+		}
 	case models.RunCompleted:
 		s = s.live(func(t *Ticket) { t.State = Completed })
 	case models.RunCancelled:
