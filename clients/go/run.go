@@ -1,0 +1,188 @@
+package forge
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/models/canon"
+)
+
+// Salt is the secret of a run that its blob digests are made with. Keep it with the worker, never in a log.
+type Salt [32]byte
+
+// UnmarshalText reads 64 hex digits.
+func (s *Salt) UnmarshalText(b []byte) error {
+	if len(b) != hex.EncodedLen(len(s)) {
+		return fmt.Errorf("a salt is %d hex digits", hex.EncodedLen(len(s)))
+	}
+	_, err := hex.Decode(s[:], b)
+	return err
+}
+
+// Digest names a blob of the run.
+func (s Salt) Digest(data []byte) models.Digest { return models.SaltedBlob(s, data) }
+
+// Opened is a run that has a salt and no rows yet.
+type Opened struct {
+	Run    string `json:"run_id"`
+	Salt   Salt   `json:"salt"`
+	Opener string `json:"opener"`
+}
+
+// Row is a row of a journal. Payload, Command and Env are the stored canonical text; the latter three stand in the first
+// row of a command only.
+type Row struct {
+	Actor       string          `json:"actor"`
+	At          models.Instant  `json:"at"`
+	Blobs       []models.Digest `json:"blobs"`
+	Cmd         int64           `json:"cmd"`
+	Command     json.RawMessage `json:"command"`
+	CommandID   string          `json:"command_id"`
+	CommandName string          `json:"command_name"`
+	Env         json.RawMessage `json:"env"`
+	Factory     string          `json:"factory"`
+	Format      int64           `json:"format"`
+	Hash        models.Digest   `json:"hash"`
+	I           int64           `json:"i"`
+	Kind        string          `json:"kind"`
+	N           int64           `json:"n"`
+	Payload     json.RawMessage `json:"payload"`
+	Prev        models.Digest   `json:"prev"`
+	Rules       int64           `json:"rules"`
+	Run         string          `json:"run"`
+	Seq         int64           `json:"seq"`
+}
+
+// Claimed is the answer to a claim: the saved receipt and the run's salt.
+type Claimed struct {
+	Claim models.ClaimReceipt `json:"claim"`
+	Salt  Salt                `json:"salt"`
+}
+
+// Work announces a run that may be claimed; Request is the continuity request that queued it, empty for ordinary work.
+type Work struct {
+	Run     string `json:"run_id"`
+	Request string `json:"request_id"`
+}
+
+// OpenRun makes the run and answers its salt to its opener, again and again until it is registered.
+func (c *Client) OpenRun(ctx context.Context, run string) (Saved[Opened], error) {
+	return save[Opened](ctx, c, call{method: http.MethodPut, path: runPath(run)})
+}
+
+// Register freezes the run. The command's id is the run's.
+func (c *Client) Register(ctx context.Context, run string, g models.Registration) (Saved[models.AppendReceipt], error) {
+	body, err := canon.Marshal(models.RegisterRun{Registration: g})
+	if err != nil {
+		return Saved[models.AppendReceipt]{}, err
+	}
+	return save[models.AppendReceipt](ctx, c, call{method: http.MethodPut, path: runPath(run, "registration"), body: body})
+}
+
+// PutBlob keeps content of the run and returns the digest that names it. fence is 0 before the first claim. Putting the
+// same bytes again changes nothing.
+func (c *Client) PutBlob(ctx context.Context, run string, salt Salt, fence int64, data []byte) (models.Digest, error) {
+	digest := salt.Digest(data)
+	_, _, err := c.do(ctx, call{method: http.MethodPut, path: runPath(run, "blobs", digest.String()), body: data,
+		kind: "application/octet-stream", fence: &fence})
+	return digest, err
+}
+
+// Blob returns content of the run.
+func (c *Client) Blob(ctx context.Context, run string, digest models.Digest) ([]byte, error) {
+	_, data, err := c.do(ctx, call{method: http.MethodGet, path: runPath(run, "blobs", digest.String())})
+	return data, err
+}
+
+// Claim takes a queued run. claim is made and stored by the worker before it sends; while that claim lives, the same id
+// answers the same receipt.
+func (c *Client) Claim(ctx context.Context, run, claim string, seconds models.Seconds) (Saved[Claimed], error) {
+	body, err := canon.Marshal(models.ClaimRun{LeaseSeconds: seconds})
+	if err != nil {
+		return Saved[Claimed]{}, err
+	}
+	return save[Claimed](ctx, c, call{method: http.MethodPut, path: runPath(run, "claims", claim), body: body})
+}
+
+// Append reports facts under the fence of the live claim: all of them, or none and a Problem.
+func (c *Client) Append(ctx context.Context, run, command string, fence int64, facts ...models.Fact) (Saved[models.AppendReceipt], error) {
+	body, err := canon.Marshal(models.Append{Facts: facts, Fence: fence})
+	if err != nil {
+		return Saved[models.AppendReceipt]{}, err
+	}
+	return save[models.AppendReceipt](ctx, c, call{method: http.MethodPut, path: runPath(run, "batches", command), body: body})
+}
+
+// Cancel stops the run for good.
+func (c *Client) Cancel(ctx context.Context, run, command string) (Saved[models.AppendReceipt], error) {
+	return save[models.AppendReceipt](ctx, c, call{method: http.MethodPut, path: runPath(run, "cancellations", command), body: []byte("{}")})
+}
+
+// Work asks what may be claimed and waits for the first announcement, at most 20 seconds. An empty answer is no error.
+func (c *Client) Work(ctx context.Context, wait time.Duration) ([]Work, error) {
+	status, body, err := c.do(ctx, call{method: http.MethodGet, path: "/work",
+		query: url.Values{"wait_seconds": {strconv.FormatInt(int64(wait/time.Second), 10)}}})
+	if err != nil || status == http.StatusNoContent {
+		return nil, err
+	}
+	var out struct {
+		Runs []Work `json:"runs"`
+	}
+	if err := json.Unmarshal(body, &out); err != nil {
+		return nil, fmt.Errorf("GET /work: answer: %w", err)
+	}
+	return out.Runs, nil
+}
+
+// Candidate reads what could be admitted for the run now, and every hold. It changes nothing.
+func (c *Client) Candidate(ctx context.Context, run string) (models.Candidate, error) {
+	return read[models.Candidate](ctx, c, runPath(run, "invalid-read-continuity", "candidate"), nil)
+}
+
+// RequestContinuity admits a version-1 request on the exact candidate that was read.
+func (c *Client) RequestContinuity(ctx context.Context, run, request string, body models.RequestContinuity) (Saved[models.ContinuityReceipt], error) {
+	text, err := canon.Marshal(body)
+	if err != nil {
+		return Saved[models.ContinuityReceipt]{}, err
+	}
+	return save[models.ContinuityReceipt](ctx, c, call{method: http.MethodPost,
+		path: runPath(run, "invalid-read-continuity", "requests", request), body: text})
+}
+
+// Continuity reads the saved receipt of a request back: what to do after ErrUncertain.
+func (c *Client) Continuity(ctx context.Context, run, request string) (Saved[models.ContinuityReceipt], error) {
+	return save[models.ContinuityReceipt](ctx, c, call{method: http.MethodGet,
+		path: runPath(run, "invalid-read-continuity", "requests", request)})
+}
+
+// Rows returns rows of the run from the given number on.
+func (c *Client) Rows(ctx context.Context, run string, from, limit int64) ([]Row, error) {
+	out, err := read[struct {
+		Rows []Row `json:"rows"`
+	}](ctx, c, runPath(run, "rows"), page("from", from, limit))
+	return out.Rows, err
+}
+
+// Export writes the run's export file to w as the server sends it and returns its length in bytes. On an error w has an
+// unfinished file.
+func (c *Client) Export(ctx context.Context, run string, w io.Writer) (int64, error) {
+	r := call{method: http.MethodGet, path: runPath(run, "export")}
+	response, err := c.send(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	n, err := io.Copy(w, response.Body)
+	if err != nil {
+		return n, c.lost(r, err)
+	}
+	return n, nil
+}
