@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strconv"
 
 	"github.com/forge-continuity/forge/kernel/journal"
 	"github.com/forge-continuity/forge/models"
@@ -93,6 +94,21 @@ func Replay(rows iter.Seq[models.Row], factory History) (State, *models.Refusal)
 		return nil
 	})
 	return s, r
+}
+
+// Recounted is what a replay that ended in s and r says of a journal: its counts, or the first row that does not verify.
+func Recounted(s State, r *models.Refusal) models.Recount {
+	n := s.Budget.Spent
+	out := models.Recount{Calls: n.ToolCalls, Commands: n.Commands, Fingerprint: Fingerprint(s), Head: s.Head, Requests: n.Requests}
+	if r == nil {
+		return out
+	}
+	// A replay stops before the command that a bad row belongs to; the refusal names the row itself.
+	out.BrokenAt = s.Head.Seq + 1
+	if seq, err := strconv.ParseInt(r.Detail("seq"), 10, 64); err == nil && seq > 0 {
+		out.BrokenAt = seq
+	}
+	return out
 }
 
 func disagrees(row models.Row, refused *models.Refusal) *models.Refusal {

@@ -232,15 +232,8 @@ func (w *World) Recount() *models.Recount {
 	if r != nil {
 		return &models.Recount{BrokenAt: 1, Head: w.State.Head}
 	}
-	s, r := kernel.Replay(slices.Values(w.Rows), history)
-	n := &models.Recount{
-		Calls: s.Budget.Spent.ToolCalls, Commands: s.Budget.Spent.Commands, Fingerprint: kernel.Fingerprint(s), Head: s.Head,
-		Requests: s.Budget.Spent.Requests,
-	}
-	if r != nil {
-		n.BrokenAt = s.Head.Seq + 1
-	}
-	return n
+	n := kernel.Recounted(kernel.Replay(slices.Values(w.Rows), history))
+	return &n
 }
 
 // Do sends a command for the run. Nothing changes unless it is accepted.
