@@ -1,0 +1,63 @@
+package conformance
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/forge-continuity/forge/server/engine"
+)
+
+// The model itself passes the suite that it is the model of.
+func TestNaive(t *testing.T) {
+	n := newNaive(sound)
+	Run(t, func(*testing.T) engine.Store { return n.open() })
+}
+
+// A store with one fault fails, and by the check that is about it.
+func TestFaultsAreFound(t *testing.T) {
+	for f, name := range map[fault]string{
+		losesUpdates:   "no update of a run is lost",
+		halfWrites:     "a write that is taken leaves nothing",
+		doubleReserves: "a count under the queue lock is never exceeded",
+		staleClock:     "an append waits for the one before it and reads the clock then",
+		staleState:     "a command that saw the old factory is earlier than the change",
+		sharesBlobs:    "blobs are kept once, per run",
+		foldsCase:      "ids are case-sensitive",
+		textBytes:      "bytes are kept as they are",
+		mergesWorlds:   "factories are worlds of their own",
+		ignoresCancel:  "a canceled call writes nothing",
+		aliases:        "what decide was given is its own",
+		sortsWork:      "work is listed oldest first",
+		keepsLapsed:    "pending counts tickets that have not lapsed",
+		repeatsOnce:    "a write that is taken leaves nothing",
+		reopensRuns:    "one of many openers opens",
+		acceptsGaps:    "a write that does not follow leaves nothing",
+		forgetsLease:   "a lease is changed without a row",
+		oneSpace:       "the receipt asked for is loaded",
+		holdsOnPanic:   "a panic in decide releases the locks",
+		revokesAll:     "factories are worlds of their own",
+		wrapsErrors:    "decide may refuse or have nothing to write",
+	} {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			n := newNaive(f)
+			nodes := Nodes{A: n.open(), B: n.open(), Open: func() (engine.Store, error) { return n.open(), nil }}
+			for _, c := range Checks() {
+				if c.Name != name {
+					continue
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // a fault may also be that it hangs
+				defer cancel()
+				err := c.Run(ctx, nodes)
+				if err == nil {
+					t.Fatalf("%q passes", name)
+				}
+				t.Logf("%q: %s", name, strings.SplitN(err.Error(), "\n", 2)[0])
+				return
+			}
+			t.Fatalf("no check %q", name)
+		})
+	}
+}
