@@ -1,0 +1,375 @@
+package agentic
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strconv"
+
+	"github.com/forge-continuity/forge/adapters/pydanticai"
+	"github.com/forge-continuity/forge/adapters/pyjson"
+	"github.com/forge-continuity/forge/models/canon"
+)
+
+// Catalogue is the package catalogue, forge-catalogue/1 (catalogue/README.md describes every member).
+type Catalogue struct {
+	Format       string            `json:"format"`
+	Sources      []Source          `json:"sources"`
+	Validators   []Validator       `json:"validators"`
+	Readers      []Reader          `json:"readers"`
+	Tools        Tools             `json:"tools"`
+	Prompts      map[string]Prompt `json:"prompts"`
+	PolicyEpochs []PolicyEpoch     `json:"policy_epochs"`
+	EntryPoint   EntryPoint        `json:"entry_point"`
+}
+
+// Source is a registered historical source.
+type Source struct {
+	Identity        string            `json:"identity"`
+	FireflyAgentic  string            `json:"firefly_agentic"`
+	PydanticAI      string            `json:"pydantic_ai"`
+	DependencyEpoch string            `json:"dependency_epoch"`
+	Dependencies    map[string]string `json:"dependencies"`
+	PromptCatalog   PromptRef         `json:"prompt_catalog"`
+	Runtime         string            `json:"runtime"`
+	RuntimeFile     string            `json:"runtime_file"`
+	Validators      []string          `json:"validators"`
+	Readers         []string          `json:"readers"`
+	Transition      *string           `json:"transition"` // nil: known, but no transition is supported
+	Counters        SourceCounters    `json:"counters"`
+	Provenance      []Provenance      `json:"provenance"`
+}
+
+// TransitionIdentity is the one transition that is supported: the source already is the target, nothing is projected (O13).
+const TransitionIdentity = "identity"
+
+// PromptRef names a version of the prompt catalogue.
+type PromptRef struct {
+	Version string `json:"version"`
+	Digest  string `json:"digest"`
+}
+
+// SourceCounters lists the usage counters of a source.
+type SourceCounters struct {
+	Maximum          int64    `json:"maximum"`
+	Mandatory        []string `json:"mandatory"`
+	Permitted        []string `json:"permitted"`
+	RunMandatory     []string `json:"run_mandatory"`
+	DetailsPermitted []string `json:"details_permitted"`
+	ZeroOnly         []string `json:"zero_only"`
+	Parts            []Part   `json:"parts"`
+}
+
+// Part says that one counter is included in another.
+type Part struct {
+	Part string `json:"part"`
+	Of   string `json:"of"`
+}
+
+// Provenance is a telemetry member of a contract and the states it may have: "null", "empty".
+type Provenance struct {
+	Member  string   `json:"member"`
+	Allowed []string `json:"allowed"`
+}
+
+// Validator is a registered validator: its source's hash, the rule as data, and the record of verdicts of the real class.
+type Validator struct {
+	SourceSHA256 string `json:"source_sha256"`
+	Source       string `json:"source"`
+	Class        string `json:"class"`
+	Rule         Rule   `json:"rule"`
+	Record       string `json:"record"`
+	RecordSHA256 string `json:"record_sha256"`
+}
+
+// Reader is a published source-reader implementation.
+type Reader struct {
+	SourceSHA256 string `json:"source_sha256"`
+	Source       string `json:"source"`
+	Tool         string `json:"tool"`
+}
+
+// Tools gives roles to tool names. A name in none of the members is unknown.
+type Tools struct {
+	EvidenceRead           string            `json:"evidence_read"`
+	PureSourceObservations []string          `json:"pure_source_observations"`
+	Effects                map[string]string `json:"effects"`
+}
+
+// Prompt is one registered version of the prompt catalogue.
+type Prompt struct {
+	Digest          string        `json:"digest"`
+	ReadRunEvidence PromptElement `json:"read_run_evidence"`
+}
+
+// PromptElement is what a version of the prompt advertised for the evidence tool.
+type PromptElement struct {
+	Description          string    `json:"description"`
+	ParametersJSONSchema canon.Raw `json:"parameters_json_schema"`
+
+	schema *pyjson.Value
+}
+
+// PolicyEpoch is a reviewed tuple of a run's registration, matched byte for byte (EPOCH-02, O21).
+type PolicyEpoch struct {
+	Selection       string `json:"selection"`
+	Mode            string `json:"mode"`
+	Acknowledgement string `json:"acknowledgement"`
+	Digest          string `json:"digest"`
+}
+
+// EntryPoint is the installed entry point and the prompt version that it renders.
+type EntryPoint struct {
+	Name   string `json:"name"`
+	Prompt string `json:"prompt"`
+}
+
+const catalogueFormat = "forge-catalogue/1"
+
+// minRecorded is how many recorded verdicts a validator entry needs (design, The sandbox).
+const minRecorded = 500
+
+// LoadCatalogue reads a catalogue strictly and checks that it agrees with itself: every identity and digest recomputes, and
+// every name points to an entry. It does not look at the files that the catalogue names; VerifyFiles does.
+func LoadCatalogue(data []byte) (*Catalogue, error) {
+	var c Catalogue
+	if err := canon.Decode(data, &c); err != nil {
+		return nil, errors.New("catalogue: " + err.Error())
+	}
+	if c.Format != catalogueFormat {
+		return nil, errors.New("catalogue: format is not " + catalogueFormat)
+	}
+	for version, p := range c.Prompts {
+		schema, err := pyjson.Parse(p.ReadRunEvidence.ParametersJSONSchema, recordLimits)
+		if err != nil || !schema.Is(pyjson.Object) {
+			return nil, errors.New("catalogue: prompt " + version + " has no parameter schema")
+		}
+		p.ReadRunEvidence.schema = schema
+		c.Prompts[version] = p
+		if digest(map[string]any{"version": version, "read_run_evidence": p.ReadRunEvidence}) != p.Digest {
+			return nil, errors.New("catalogue: digest of prompt " + version + " differs")
+		}
+	}
+	for _, e := range c.PolicyEpochs {
+		if digest(map[string]any{"selection": e.Selection, "mode": e.Mode, "acknowledgement": e.Acknowledgement}) != e.Digest {
+			return nil, errors.New("catalogue: digest of a policy epoch differs")
+		}
+	}
+	for i, v := range c.Validators {
+		if err := v.Rule.check(); err != nil {
+			return nil, errors.New("catalogue: validator " + v.Source + ": " + err.Error())
+		}
+		for _, before := range c.Validators[:i] {
+			if before.SourceSHA256 == v.SourceSHA256 {
+				return nil, errors.New("catalogue: validator " + v.Source + " is there twice")
+			}
+		}
+	}
+	for i, s := range c.Sources {
+		if err := c.checkSource(s); err != nil {
+			return nil, errors.New("catalogue: source " + strconv.Itoa(i) + ": " + err.Error())
+		}
+		for _, before := range c.Sources[:i] {
+			if before.Identity == s.Identity {
+				return nil, errors.New("catalogue: source " + strconv.Itoa(i) + " is there twice")
+			}
+		}
+	}
+	if _, ok := c.Prompts[c.EntryPoint.Prompt]; !ok {
+		return nil, errors.New("catalogue: the entry point's prompt is not registered")
+	}
+	return &c, c.checkTools()
+}
+
+// sourceIdentity is what the identity of a source is a digest of.
+type sourceIdentity struct {
+	FireflyAgentic  string            `json:"firefly_agentic"`
+	PydanticAI      string            `json:"pydantic_ai"`
+	DependencyEpoch string            `json:"dependency_epoch"`
+	Dependencies    map[string]string `json:"dependencies"`
+	PromptCatalog   PromptRef         `json:"prompt_catalog"`
+	Runtime         string            `json:"runtime"`
+}
+
+func (c *Catalogue) checkSource(s Source) error {
+	if digest(sourceIdentity{s.FireflyAgentic, s.PydanticAI, s.DependencyEpoch, s.Dependencies, s.PromptCatalog, s.Runtime}) != s.Identity {
+		return errors.New("identity differs")
+	}
+	if !pydanticai.Version(s.PydanticAI).Known() {
+		return errors.New("format of its SDK is not known")
+	}
+	if p, ok := c.Prompts[s.PromptCatalog.Version]; !ok || p.Digest != s.PromptCatalog.Digest {
+		return errors.New("prompt is not registered")
+	}
+	for _, v := range s.Validators {
+		if c.validator(v) == nil {
+			return errors.New("validator is not registered")
+		}
+	}
+	for _, r := range s.Readers {
+		if !c.hasReader(r) {
+			return errors.New("reader is not registered")
+		}
+	}
+	if s.Transition != nil && *s.Transition != TransitionIdentity {
+		return errors.New("transition is not known")
+	}
+	if s.Counters.Maximum != 1<<63-1 || len(s.Counters.RunMandatory) != 2 || len(s.Counters.ZeroOnly) != 1 || s.Counters.ZeroOnly[0] != "audio_seconds" ||
+		!contains(s.Counters.RunMandatory, "requests") || !contains(s.Counters.RunMandatory, "tool_calls") {
+		return errors.New("counters are not those that the codec checks")
+	}
+	for _, p := range s.Provenance {
+		for _, state := range p.Allowed {
+			if state != "null" && state != "empty" {
+				return errors.New("provenance state is not known")
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Catalogue) checkTools() error {
+	seen := map[string]bool{c.Tools.EvidenceRead: true}
+	for _, name := range c.Tools.PureSourceObservations {
+		if seen[name] {
+			return errors.New("catalogue: tool " + name + " has two roles")
+		}
+		seen[name] = true
+	}
+	for name, effect := range c.Tools.Effects {
+		if seen[name] {
+			return errors.New("catalogue: tool " + name + " has two roles")
+		}
+		switch effect {
+		case "command", "network", "writable", "pure_read":
+		default:
+			return errors.New("catalogue: effect of " + name + " is not known")
+		}
+	}
+	return nil
+}
+
+// VerifyFiles checks every file that the catalogue names against its hash, and that each validator's rule gives the recorded
+// verdict for each of at least 500 recorded queries. file returns a file by its name in the catalogue.
+func (c *Catalogue) VerifyFiles(file func(name string) ([]byte, error)) error {
+	want := func(name, hash string) ([]byte, error) {
+		data, err := file(name)
+		if err != nil {
+			return nil, err
+		}
+		if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != hash {
+			return nil, errors.New("catalogue: " + name + " is not the file that was reviewed")
+		}
+		return data, nil
+	}
+	for _, s := range c.Sources {
+		if _, err := want(s.RuntimeFile, s.Runtime); err != nil {
+			return err
+		}
+	}
+	for _, r := range c.Readers {
+		if _, err := want(r.Source, r.SourceSHA256); err != nil {
+			return err
+		}
+	}
+	for _, v := range c.Validators {
+		if _, err := want(v.Source, v.SourceSHA256); err != nil {
+			return err
+		}
+		record, err := want(v.Record, v.RecordSHA256)
+		if err != nil {
+			return err
+		}
+		n, err := v.Rule.agrees(record)
+		if err != nil {
+			return errors.New("catalogue: " + v.Record + " line " + strconv.Itoa(n) + ": " + err.Error())
+		}
+		if n < minRecorded {
+			return errors.New("catalogue: " + v.Record + " has fewer than 500 queries")
+		}
+	}
+	return nil
+}
+
+func (c *Catalogue) source(identity string) *Source {
+	for i := range c.Sources {
+		if c.Sources[i].Identity == identity {
+			return &c.Sources[i]
+		}
+	}
+	return nil
+}
+
+// sourceLike returns the source with this identity, or else any with this SDK version: a record of an unregistered source is
+// still read by its epoch's format.
+func (c *Catalogue) sourceLike(identity, version string) *Source {
+	if s := c.source(identity); s != nil && s.PydanticAI == version {
+		return s
+	}
+	for i := range c.Sources {
+		if c.Sources[i].PydanticAI == version {
+			return &c.Sources[i]
+		}
+	}
+	return nil
+}
+
+func (c *Catalogue) validator(sha string) *Validator {
+	for i := range c.Validators {
+		if c.Validators[i].SourceSHA256 == sha {
+			return &c.Validators[i]
+		}
+	}
+	return nil
+}
+
+func (c *Catalogue) hasReader(sha string) bool {
+	for _, r := range c.Readers {
+		if r.SourceSHA256 == sha {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Catalogue) knowsEpoch(selection, mode, acknowledgement string) bool {
+	for _, e := range c.PolicyEpochs {
+		if e.Selection == selection && e.Mode == mode && e.Acknowledgement == acknowledgement {
+			return true
+		}
+	}
+	return false
+}
+
+// Classes of a call.
+const (
+	classEvidence    = "evidence_read"
+	classObservation = "source_observation"
+	classUnknown     = "unknown"
+)
+
+// class returns the role of a tool: one of the classes, or its effect.
+func (c *Catalogue) class(tool string) string {
+	if tool == c.Tools.EvidenceRead {
+		return classEvidence
+	}
+	if contains(c.Tools.PureSourceObservations, tool) {
+		return classObservation
+	}
+	if effect, ok := c.Tools.Effects[tool]; ok {
+		return effect
+	}
+	return classUnknown
+}
+
+func (s *Source) counters() pydanticai.Counters {
+	return pydanticai.Counters{Mandatory: s.Counters.Mandatory, Permitted: s.Counters.Permitted, DetailsPermitted: s.Counters.DetailsPermitted}
+}
+
+// digest is SHA-256 in hex over the canonical text.
+func digest(v any) string { return sha256Hex(canon.MustMarshal(v)) }
+
+func sha256Hex(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
