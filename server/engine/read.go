@@ -204,26 +204,27 @@ func (e *Engine) scan(ctx context.Context, factory, run string, last int64, fail
 	}
 }
 
-// OpenRun makes a run, which has a salt and no rows until it is registered. Only its opener is answered the salt again.
-func (e *Engine) OpenRun(ctx context.Context, caller Caller, run string) (RunInfo, error) {
+// OpenRun makes a run, which has a salt and no rows until it is registered, and tells whether this call made it. Only its
+// opener is answered the salt again.
+func (e *Engine) OpenRun(ctx context.Context, caller Caller, run string) (info RunInfo, created bool, err error) {
 	if _, err := e.Factory(ctx, caller, models.RoleOperator); err != nil {
-		return RunInfo{}, err
+		return RunInfo{}, false, err
 	}
 	if !models.ValidID(run) {
-		return RunInfo{}, models.Refuse(models.CodeRequestMalformed, models.D("member", "run_id"))
+		return RunInfo{}, false, models.Refuse(models.CodeRequestMalformed, models.D("member", "run_id"))
 	}
 	salt, err := NewSalt()
 	if err != nil {
-		return RunInfo{}, err
+		return RunInfo{}, false, err
 	}
-	info, err := e.store.OpenRun(ctx, caller.Factory, run, caller.Principal, salt)
+	info, err = e.store.OpenRun(ctx, caller.Factory, run, caller.Principal, salt)
 	if err != nil {
-		return info, e.outcome(err)
+		return RunInfo{}, false, e.outcome(err)
 	}
 	if info.Opener != caller.Principal {
-		return RunInfo{}, models.Refuse(models.CodeRunExists, models.D("run", run))
+		return RunInfo{}, false, models.Refuse(models.CodeRunExists, models.D("run", run))
 	}
-	return info, nil
+	return info, info.Salt == salt, nil
 }
 
 // Salt returns a run's salt to the owner of its live claim under the fence, or before registration to its opener.

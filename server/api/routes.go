@@ -1,0 +1,84 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/server/engine"
+)
+
+// Route is one line of the route table. Path is written as in the rules, with {names}. Limit bounds the body in bytes, 0
+// for a route that takes none. Roles are those that the engine lets in, any one of them; a public route asks for no token.
+type Route struct {
+	Method string
+	Path   string
+	Limit  int64
+	Public bool
+	Roles  []string
+
+	handle func(*Server, *request) error
+}
+
+var (
+	anyone        = engine.Anyone
+	administrator = []string{models.RoleAdministrator}
+	operator      = []string{models.RoleOperator}
+	worker        = []string{models.RoleWorker}
+	recorder      = []string{models.RoleOperator, models.RoleWorker}
+	auditor       = []string{models.RoleReader, models.RoleOperator, models.RoleAdministrator}
+)
+
+// Routes returns the table of every route (rules, section 1).
+func Routes() []Route {
+	const (
+		v1   = "/api/v1"
+		run  = v1 + "/runs/{run_id}"
+		base = run + "/invalid-read-continuity"
+	)
+	get := func(path string, roles []string, h func(*Server, *request) error) Route {
+		return Route{Method: http.MethodGet, Path: path, Roles: roles, handle: h}
+	}
+	send := func(method, path string, limit int64, roles []string, h func(*Server, *request) error) Route {
+		return Route{Method: method, Path: path, Limit: limit, Roles: roles, handle: h}
+	}
+	public := func(path string, h func(*Server, *request) error) Route {
+		return Route{Method: http.MethodGet, Path: path, Public: true, handle: h}
+	}
+	return []Route{
+		public("/healthz", (*Server).health),
+		public("/readyz", (*Server).ready),
+		public("/problems/{code}", (*Server).problemPage),
+
+		get(v1+"/runs", anyone, (*Server).listRuns),
+		send(http.MethodPut, run, limitNone, operator, (*Server).openRun),
+		get(run, anyone, (*Server).showRun),
+		send(http.MethodPut, run+"/registration", limitCommand, operator, (*Server).register),
+		send(http.MethodPut, run+"/blobs/{digest}", limitBlob, recorder, (*Server).putBlob),
+		get(run+"/blobs/{digest}", anyone, (*Server).getBlob),
+		send(http.MethodPut, run+"/claims/{claim_id}", limitCommand, worker, (*Server).claim),
+		send(http.MethodPut, run+"/batches/{command_id}", limitBatch, worker, (*Server).batch),
+		send(http.MethodPut, run+"/cancellations/{command_id}", limitCommand, operator, (*Server).cancel),
+		get(run+"/rows", anyone, (*Server).runRows),
+		get(run+"/export", auditor, (*Server).export),
+		get(v1+"/work", worker, (*Server).work),
+
+		send(http.MethodPut, v1+"/invalid-read-continuity/policy", limitCommand, administrator, (*Server).putPolicy),
+		get(v1+"/invalid-read-continuity/policy", administrator, (*Server).getPolicy),
+		get(base+"/candidate", operator, (*Server).candidate),
+		send(http.MethodPost, base+"/requests/{request_id}", limitCommand, operator, (*Server).requestContinuity),
+		get(base+"/requests/{request_id}", operator, (*Server).continuity),
+
+		get(v1+"/factory", anyone, (*Server).factory),
+		get(v1+"/factory/rows", anyone, (*Server).factoryRows),
+		send(http.MethodPut, v1+"/principals/{id}", limitCommand, administrator, (*Server).putPrincipal),
+		send(http.MethodPut, v1+"/records/{kind}/{name}", limitCommand, administrator, (*Server).putRecord),
+		send(http.MethodPut, v1+"/profiles/{id}", limitCommand, administrator, (*Server).putProfile),
+		send(http.MethodDelete, v1+"/profiles/{id}", limitNone, administrator, (*Server).retireProfile),
+		send(http.MethodPost, v1+"/tokens", limitCommand, administrator, (*Server).issueToken),
+		send(http.MethodDelete, v1+"/tokens/{id}", limitNone, administrator, (*Server).revokeToken),
+	}
+}
+
+// fiberPath writes {name} as Fiber's :name.
+func (r Route) fiberPath() string { return strings.NewReplacer("{", ":", "}", "").Replace(r.Path) }
