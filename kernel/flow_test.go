@@ -524,10 +524,7 @@ func leaseWindow(t *rapid.T) {
 		w.State.Registration.TimeBudget, w.State.Registration.ActiveDeadline = models.TimeBudgetAbsolute, deadline
 	}
 	env := w.Env(world.Dana, "r", models.RequestContinuity{})
-	env.Recount.Fingerprint = kernel.Fingerprint(w.State)
-	c := w.Request(models.Seconds(asked))
-	c.CandidateDigest = kernel.Candidate(w.State, env).CandidateDigest
-	events, r := kernel.Decide(w.State, "r", c, env)
+	events, r := kernel.Decide(w.State, "r", w.Request(models.Seconds(asked)), env)
 	switch {
 	case asked < 1 || asked > min(window, timeout, 7200):
 		is(t, r, models.CodeWindowInvalid, "limit", fmt.Sprint(min(window, timeout)))
@@ -547,7 +544,11 @@ func leaseWindow(t *rapid.T) {
 	}
 }
 
-var template = world.Held()
+var template = func() *world.World {
+	w := world.Held()
+	w.Trust = true
+	return w
+}()
 
 func TestLeaseWindow(t *testing.T) { rapid.Check(t, leaseWindow) }
 func FuzzLeaseWindow(f *testing.F) { f.Fuzz(rapid.MakeFuzz(leaseWindow)) }
@@ -587,13 +588,8 @@ func TestUnknownTimeBudgetRefuses(t *testing.T) {
 	held(t, w.Candidate(world.Dana), models.CodeTimeBudgetUnsupported, "protocol", "sliding")
 	refused(t, w.Claim(world.Worker), models.CodeTimeBudgetUnsupported)
 	w = world.Held()
-	w.State.Registration.TimeBudget = "sliding"
-	env := w.Env(world.Dana, "r", models.RequestContinuity{})
-	env.Recount.Fingerprint = kernel.Fingerprint(w.State)
-	c := w.Request(600)
-	c.CandidateDigest = kernel.Candidate(w.State, env).CandidateDigest
-	_, r := kernel.Decide(w.State, "r", c, env)
-	is(t, r, models.CodeTimeBudgetUnsupported)
+	w.State.Registration.TimeBudget, w.Trust = "sliding", true
+	refused(t, w.Do(world.Dana, "r", w.Request(600)), models.CodeTimeBudgetUnsupported)
 }
 
 // FLOW-28, FLOW-29, FLOW-38, FLOW-40

@@ -46,7 +46,7 @@ func ReplayFactory(rows iter.Seq[models.Row]) (History, *models.Refusal) {
 		env.Factory = f
 		env.Factory.Factory = group[0].Factory
 		decided, refused := DecideFactory(group[0].CommandID, c, env)
-		if refused != nil || !same(decided, events) {
+		if refused != nil || !same(decided, group) {
 			return disagrees(group[0], refused)
 		}
 		for i, row := range group {
@@ -85,7 +85,7 @@ func Replay(rows iter.Seq[models.Row], factory History) (State, *models.Refusal)
 			return disagrees(first, nil)
 		}
 		decided, refused := Decide(s, first.CommandID, c, env)
-		if refused != nil || !same(decided, events) {
+		if refused != nil || !same(decided, group) {
 			return disagrees(first, refused)
 		}
 		for i, row := range group {
@@ -119,9 +119,10 @@ func disagrees(row models.Row, refused *models.Refusal) *models.Refusal {
 	return r
 }
 
-func same(a, b []models.Event) bool {
-	return slices.EqualFunc(a, b, func(x, y models.Event) bool {
-		return x.Kind() == y.Kind() && bytes.Equal(canon.MustMarshal(x), canon.MustMarshal(y))
+// same reports whether the events are those of the rows, whose payloads are known to be canonical.
+func same(events []models.Event, rows []models.Row) bool {
+	return slices.EqualFunc(events, rows, func(e models.Event, r models.Row) bool {
+		return e.Kind() == r.Kind && bytes.Equal(canon.MustMarshal(e), r.Payload)
 	})
 }
 
