@@ -36,7 +36,7 @@ const (
 
 // Defaults for zero members of Config.
 const (
-	// DefaultFuel lets a guest parse and write about 16 MB of JSON: 70 units a byte there and back. It is spent in 3 to 15 s.
+	// DefaultFuel lets a guest parse and write some 15 MB of JSON, at 35 to 70 units a byte. It is spent in 3 to 15 s.
 	DefaultFuel = 1_000_000_000
 	// DefaultDeadline is well above what DefaultFuel takes with all processors busy.
 	DefaultDeadline = 60 * time.Second
@@ -61,7 +61,7 @@ type Config struct {
 	// it must be the server's own. Empty means no cache on disk.
 	CacheDir string
 	// Diagnostics gets what guests write to standard output and error, at most 4 KiB a call. It may hold content of a
-	// run: it is for a developer's terminal, never for a log. Nil drops it.
+	// run: it is for a developer's terminal, never for a log. It must allow use from many goroutines. Nil drops it.
 	Diagnostics io.Writer
 
 	unmetered bool // benchmarks: run a module without charges
