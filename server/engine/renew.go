@@ -1,0 +1,30 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/forge-continuity/forge/kernel"
+	"github.com/forge-continuity/forge/models"
+)
+
+// Renew lengthens the caller's ordinary lease and returns its new expiry. It changes the lease row only: no row of the
+// journal, no receipt. Repeating it is harmless, for no renewal shortens a lease.
+func (e *Engine) Renew(ctx context.Context, caller Caller, run string, fence int64, seconds models.Seconds) (models.Instant, error) {
+	var end models.Instant
+	err := e.store.Append(ctx, Locks{Factory: caller.Factory, Run: run}, func(l Loaded) (*Write, error) {
+		f, s, err := decode(caller.Factory, run, l.Factory, l.Run)
+		if err != nil {
+			return nil, err
+		}
+		env := e.env(caller, f, s, models.ClaimRun{}, l.Now, l.Lease, nil)
+		if refusal := steady(&env, max(l.Run.At, l.Factory.At)); refusal != nil {
+			return nil, refusal
+		}
+		var refusal *models.Refusal
+		if end, refusal = kernel.Renew(s, fence, seconds, env); refusal != nil {
+			return nil, refusal
+		}
+		return &Write{Lease: end}, nil
+	})
+	return end, e.outcome(err)
+}
