@@ -14,6 +14,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -129,7 +130,12 @@ func (c *Client) send(ctx context.Context, r call) (*http.Response, error) {
 		return nil, err
 	}
 	if r.method != http.MethodGet {
-		request.GetBody = nil // net/http would send the body again by itself when a kept connection breaks
+		// When a kept connection breaks, net/http would send again by itself what it can: a body that it can read anew, or
+		// no body under an Idempotency-Key.
+		request.GetBody = nil
+		if r.body == nil && r.command != "" {
+			request.Body = io.NopCloser(strings.NewReader(""))
+		}
 	}
 	if r.kind != "" {
 		request.Header.Set("Content-Type", r.kind)
@@ -168,11 +174,10 @@ func (c *Client) lost(r call, err error) error {
 func (c *Client) problem(r call, response *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	var p struct {
-		Code    models.Code     `json:"code"`
-		Title   string          `json:"title"`
-		Detail  string          `json:"detail"`
-		Next    string          `json:"next"`
-		Details json.RawMessage `json:"details"`
+		Code    models.Code       `json:"code"`
+		Detail  string            `json:"detail"`
+		Next    string            `json:"next"`
+		Details map[string]string `json:"details"`
 	}
 	if err != nil || json.Unmarshal(body, &p) != nil || p.Code == "" {
 		err := fmt.Errorf("%s %s: the server answered %d without a problem document", r.method, r.path, response.StatusCode)
@@ -182,12 +187,10 @@ func (c *Client) problem(r call, response *http.Response) error {
 		return err
 	}
 	out := &Problem{Status: response.StatusCode, Code: p.Code, Message: p.Detail, Next: p.Next}
-	if out.Message == "" {
-		out.Message = p.Title
+	for name, value := range p.Details {
+		out.Details = append(out.Details, models.Detail{Name: name, Value: value})
 	}
-	if len(p.Details) > 0 && json.Unmarshal(p.Details, &out.Details) != nil {
-		return fmt.Errorf("%s %s: %s with details that cannot be read", r.method, r.path, p.Code)
-	}
+	slices.SortFunc(out.Details, func(a, b models.Detail) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 

@@ -12,21 +12,49 @@ import (
 // PolicyView is the policy document with the digest that names it.
 type PolicyView struct {
 	models.Policy
-	Digest models.Digest `json:"digest"`
+	Digest models.Digest `json:"policy_digest"`
 }
 
-// Policy returns the continuity policy as it stands, with revision.
+// FactoryView is a factory as its principals see it. Host is the composition of the node that answered: what a profile
+// must cover.
+type FactoryView struct {
+	Caller         models.Principal       `json:"caller"`
+	Factory        string                 `json:"factory"`
+	Fixture        bool                   `json:"fixture"`
+	Head           models.Head            `json:"head"`
+	Host           models.Host            `json:"host"`
+	PolicyRevision int64                  `json:"policy_revision"`
+	Principals     []PrincipalView        `json:"principals"`
+	Profiles       []models.StoredProfile `json:"profiles"`
+	Records        []models.Record        `json:"records"`
+	Rules          int64                  `json:"rules"`
+}
+
+// PrincipalView is a principal and its label.
+type PrincipalView struct {
+	models.Principal
+	Name string `json:"name"`
+}
+
+// Factory returns the factory that the token belongs to.
+func (c *Client) Factory(ctx context.Context) (FactoryView, error) {
+	return read[FactoryView](ctx, c, "/factory", nil)
+}
+
+// Policy returns the continuity policy as it stands, for administrators.
 func (c *Client) Policy(ctx context.Context) (PolicyView, error) {
 	return read[PolicyView](ctx, c, "/invalid-read-continuity/policy", nil)
 }
 
-// PutPolicy replaces the policy that has the revision named in p. Sending the same change again answers as the first time.
-func (c *Client) PutPolicy(ctx context.Context, p models.Policy) (Saved[PolicyView], error) {
+// PutPolicy replaces the policy that has the revision named in p and returns the one that it made. Sending the same change
+// again answers the same.
+func (c *Client) PutPolicy(ctx context.Context, p models.Policy) (PolicyView, error) {
 	body, err := canon.Marshal(p)
 	if err != nil {
-		return Saved[PolicyView]{}, err
+		return PolicyView{}, err
 	}
-	return save[PolicyView](ctx, c, call{method: http.MethodPut, path: "/invalid-read-continuity/policy", body: body})
+	out, err := save[PolicyView](ctx, c, call{method: http.MethodPut, path: "/invalid-read-continuity/policy", body: body})
+	return out.Receipt, err
 }
 
 // PrincipalPut sets the roles of a principal. Replaces is the authority revision it was read at, 0 for a new one. Name is a
@@ -77,7 +105,7 @@ type Token struct {
 	ID     string `json:"token_id"`
 }
 
-// IssueToken makes a token for a principal; lifetime 0 never expires. Each call makes another one.
+// IssueToken makes a token for a principal, valid for 1 second to 366 days. Each call makes another one.
 func (c *Client) IssueToken(ctx context.Context, principal string, lifetime models.Seconds) (Token, error) {
 	body, err := canon.Marshal(struct {
 		Lifetime  models.Seconds `json:"lifetime_seconds"`

@@ -61,6 +61,53 @@ type Row struct {
 	Seq         int64           `json:"seq"`
 }
 
+// RunView is where a run stands at Now. Registration is nil before it is registered.
+type RunView struct {
+	Counters      models.Counters      `json:"counters"`
+	Custody       models.Digest        `json:"custody_digest"`
+	End           string               `json:"end"`
+	Head          models.Head          `json:"head"`
+	JournalDigest models.Digest        `json:"journal_digest"`
+	Lease         LeaseView            `json:"lease"`
+	Now           models.Instant       `json:"now"`
+	Opener        string               `json:"opener"`
+	OriginalActor string               `json:"original_actor"`
+	Position      string               `json:"position"`
+	Registered    models.Digest        `json:"registered"`
+	Registration  *models.Registration `json:"registration,omitzero"`
+	Rules         int64                `json:"rules"`
+	Run           string               `json:"run_id"`
+	RunDigest     models.Digest        `json:"run_digest"`
+	Tickets       []TicketView         `json:"tickets"`
+}
+
+// LeaseView is the grant or claim that stands. Owner is empty until a worker claims.
+type LeaseView struct {
+	ClaimID   string         `json:"claim_id"`
+	ExpiresAt models.Instant `json:"expires_at"`
+	Fence     int64          `json:"fence"`
+	Granted   bool           `json:"granted"`
+	Live      bool           `json:"live"`
+	Owner     string         `json:"owner"`
+	Request   string         `json:"request_id"`
+}
+
+// TicketView is one admission of the run.
+type TicketView struct {
+	Derived        models.Digest `json:"derived_checkpoint"`
+	Fixture        bool          `json:"fixture"`
+	Graph          models.Digest `json:"consumed_graph"`
+	LeaseSeq       int64         `json:"lease_seq"`
+	PolicyRevision int64         `json:"policy_revision"`
+	Profile        string        `json:"profile"`
+	Request        string        `json:"request_id"`
+	Seal           models.Digest `json:"seal"`
+	SettlementSeq  int64         `json:"settlement_seq"`
+	State          string        `json:"state"`
+	Turns          int64         `json:"turns"`
+	Version        int64         `json:"version"`
+}
+
 // Claimed is the answer to a claim: the saved receipt and the run's salt.
 type Claimed struct {
 	Claim models.ClaimReceipt `json:"claim"`
@@ -76,6 +123,24 @@ type Work struct {
 // OpenRun makes the run and answers its salt to its opener, again and again until it is registered.
 func (c *Client) OpenRun(ctx context.Context, run string) (Saved[Opened], error) {
 	return save[Opened](ctx, c, call{method: http.MethodPut, path: runPath(run)})
+}
+
+// Run returns where the run stands.
+func (c *Client) Run(ctx context.Context, run string) (RunView, error) {
+	return read[RunView](ctx, c, runPath(run), nil)
+}
+
+// Runs returns run ids after the one named, in order, and what to name for the next page, empty at the end.
+func (c *Client) Runs(ctx context.Context, after string, limit int64) (runs []string, next string, err error) {
+	query := url.Values{"limit": {strconv.FormatInt(limit, 10)}}
+	if after != "" {
+		query.Set("after", after)
+	}
+	out, err := read[struct {
+		Next string   `json:"next"`
+		Runs []string `json:"runs"`
+	}](ctx, c, "/runs", query)
+	return out.Runs, out.Next, err
 }
 
 // Register freezes the run. The command's id is the run's.
@@ -104,12 +169,13 @@ func (c *Client) Blob(ctx context.Context, run string, digest models.Digest) ([]
 
 // Claim takes a queued run. claim is made and stored by the worker before it sends; while that claim lives, the same id
 // answers the same receipt.
-func (c *Client) Claim(ctx context.Context, run, claim string, seconds models.Seconds) (Saved[Claimed], error) {
+func (c *Client) Claim(ctx context.Context, run, claim string, seconds models.Seconds) (Claimed, error) {
 	body, err := canon.Marshal(models.ClaimRun{LeaseSeconds: seconds})
 	if err != nil {
-		return Saved[Claimed]{}, err
+		return Claimed{}, err
 	}
-	return save[Claimed](ctx, c, call{method: http.MethodPut, path: runPath(run, "claims", claim), body: body})
+	out, err := save[Claimed](ctx, c, call{method: http.MethodPut, path: runPath(run, "claims", claim), body: body})
+	return out.Receipt, err
 }
 
 // Append reports facts under the fence of the live claim: all of them, or none and a Problem.
