@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -207,9 +208,12 @@ func FactoryHead(f models.Factory) models.Head { return models.Head{Hash: f.Head
 // EncodeFactory returns the canonical bytes that a store caches.
 func EncodeFactory(f models.Factory) []byte { return canon.MustMarshal(f) }
 
-// DecodeFactory reads what EncodeFactory wrote.
+// DecodeFactory reads what EncodeFactory wrote, all of it.
 func DecodeFactory(b []byte) (models.Factory, error) {
 	var f models.Factory
 	err := canon.Unmarshal(b, &f)
+	if err == nil && !bytes.Equal(EncodeFactory(f), b) {
+		err = errNotWhole
+	}
 	return f, err
 }

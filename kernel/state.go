@@ -15,6 +15,8 @@
 package kernel
 
 import (
+	"bytes"
+	"errors"
 	"strconv"
 
 	"github.com/cespare/xxhash/v2"
@@ -59,10 +61,16 @@ type State struct {
 // Encode returns the canonical bytes that a store caches.
 func (s State) Encode() []byte { return canon.MustMarshal(s) }
 
-// DecodeState reads what Encode wrote.
+// errNotWhole reports a cached state that lacks a member, as one of an older build may: it is folded from the rows again.
+var errNotWhole = errors.New("the cached state is not whole")
+
+// DecodeState reads what Encode wrote, all of it.
 func DecodeState(b []byte) (State, error) {
 	var s State
 	err := canon.Unmarshal(b, &s)
+	if err == nil && !bytes.Equal(s.Encode(), b) {
+		err = errNotWhole
+	}
 	return s, err
 }
 
