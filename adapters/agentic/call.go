@@ -33,7 +33,7 @@ func Call(message []byte) (answer []byte) {
 	}
 	byName := make(map[string][]byte, len(frames))
 	for i, name := range request.Frames {
-		if _, twice := byName[name]; twice || !contains(function.frames, name) && !contains(function.optional, name) {
+		if _, twice := byName[name]; twice || !contains(function.frames, name) {
 			return refuse(malformed("frames", "unknown or repeated frame"))
 		}
 		byName[name] = frames[i]
@@ -50,15 +50,16 @@ func Call(message []byte) (answer []byte) {
 	return reply(out)
 }
 
-// An entry is one function of the guest: the frames it needs, those it takes, and what it does.
+// An entry is one function of the guest: the frames it takes, all of them needed, and what it does.
 type entry struct {
-	frames   []string
-	optional []string
-	run      func(frames map[string][]byte, params canon.Raw) (*output, *guestabi.Refusal)
+	frames []string
+	run    func(frames map[string][]byte, params canon.Raw) (*output, *guestabi.Refusal)
 }
 
 var functions = map[string]entry{
-	"inspect": {frames: []string{"catalogue", "checkpoint"}, run: callInspect},
+	"inspect":     {frames: []string{"catalogue", "checkpoint"}, run: callInspect},
+	"validate":    {frames: []string{"catalogue", "query", "schema"}, run: callValidate},
+	"reconstruct": {frames: []string{"catalogue", "checkpoint", "response"}, run: callReconstruct},
 }
 
 // output is the answer of a function before it is a message.
@@ -103,13 +104,4 @@ func refuse(r *guestabi.Refusal) []byte {
 		b, _ = guestabi.Encode(guestabi.Response{ABI: guestabi.Version, Frames: []string{}, Refusal: stopped("refusal_not_canonical")}, nil)
 	}
 	return b
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }

@@ -345,6 +345,7 @@ func (c *Catalogue) knowsEpoch(selection, mode, acknowledgement string) bool {
 const (
 	classEvidence    = "evidence_read"
 	classObservation = "source_observation"
+	classWrite       = "write"
 	classUnknown     = "unknown"
 )
 
@@ -357,6 +358,9 @@ func (c *Catalogue) class(tool string) string {
 		return classObservation
 	}
 	if effect, ok := c.Tools.Effects[tool]; ok {
+		if effect == "writable" {
+			return classWrite
+		}
 		return effect
 	}
 	return classUnknown

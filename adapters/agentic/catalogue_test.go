@@ -122,7 +122,7 @@ func TestAllowlist(t *testing.T) {
 		t.Fatalf("got %v", got)
 	}
 	for tool, class := range map[string]string{"read_run_evidence": classEvidence, "list_files": classObservation, "run_command": "command",
-		"fetch_url": "network", "write_file": "writable", "read_file": "pure_read", "anything": classUnknown, "": classUnknown} {
+		"fetch_url": "network", "write_file": classWrite, "read_file": "pure_read", "anything": classUnknown, "": classUnknown} {
 		if got := c.class(tool); got != class {
 			t.Errorf("%s: %s", tool, got)
 		}

@@ -1,51 +1,72 @@
 package agentic
 
 import (
-	"errors"
+	"strconv"
 
-	"github.com/forge-continuity/forge/adapters/pyjson"
 	"github.com/forge-continuity/forge/models/canon"
 	"github.com/forge-continuity/forge/models/guestabi"
 )
 
-// Bounds of an encoded record (CRED-07). A recorded run of 50 rounds is about 200 KB with 10^4 values; the guest's 256 MiB
-// hold a tree of 2^20 values several times.
-const (
-	MaxRecordBytes = 8 << 20
-	MaxRecordDepth = 128
-	MaxRecordNodes = 1 << 20
-)
+func itoa(n int) string { return strconv.Itoa(n) }
 
-var recordLimits = pyjson.Limits{Bytes: MaxRecordBytes, Depth: MaxRecordDepth, Nodes: MaxRecordNodes}
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
 
-// Inspection is the result of inspect.
+// Inspection is the result of inspect: what a checkpoint says about itself, without content.
 type Inspection struct {
-	HistoryMessages int64 `json:"history_messages"`
+	DependencyEpoch string         `json:"dependency_epoch"`
+	HistoryMessages int64          `json:"history_messages"`
+	SourceIdentity  string         `json:"source_identity"`
+	Usage           InspectedUsage `json:"usage"`
+	Versions        Versions       `json:"versions"`
+}
+
+// Versions are those that the record declares.
+type Versions struct {
+	FireflyAgentic string `json:"firefly_agentic"`
+	PydanticAI     string `json:"pydantic_ai"`
+}
+
+// InspectedUsage is the run's usage so far.
+type InspectedUsage struct {
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+	Requests     int64 `json:"requests"`
+	ToolCalls    int64 `json:"tool_calls"`
+}
+
+// Inspect checks a checkpoint's bounds, canonical form, structure and counters (CRED-07). The first hold is the answer of a
+// record that does not pass; nothing is registered or restored by it.
+func Inspect(catalogue *Catalogue, checkpoint []byte) (*Inspection, []Hold) {
+	c, holds := ParseCheckpoint(checkpoint, catalogue)
+	if len(holds) > 0 {
+		return nil, holds
+	}
+	total := func(name string) int64 { n, _ := c.usage().Get(name).Int(); return n }
+	return &Inspection{
+		DependencyEpoch: c.DependencyEpoch, HistoryMessages: int64(len(c.history().Items)), SourceIdentity: c.SourceIdentity,
+		Usage:    InspectedUsage{total("input_tokens"), total("output_tokens"), total("requests"), total("tool_calls")},
+		Versions: Versions{c.FireflyAgentic, string(c.Version)},
+	}, nil
 }
 
 func callInspect(frames map[string][]byte, params canon.Raw) (*output, *guestabi.Refusal) {
-	root, r := parseRecord(frames["checkpoint"])
-	if r != nil {
-		return nil, r
+	if err := canon.Unmarshal(params, &struct{}{}); err != nil {
+		return nil, malformed("params", "inspect takes none")
 	}
-	return &output{result: Inspection{HistoryMessages: int64(len(root.Get("history").Items))}}, nil
-}
-
-// parseRecord checks bounds and canonical form.
-func parseRecord(data []byte) (*pyjson.Value, *guestabi.Refusal) {
-	root, err := pyjson.ParseCanonical(data, recordLimits)
-	var limit *pyjson.LimitError
-	var syntax *pyjson.SyntaxError
-	var form *pyjson.CanonicalError
-	switch {
-	case err == nil:
-		return root, nil
-	case errors.As(err, &limit):
-		return nil, refusal("record_out_of_bounds", details{"limit": limit.Limit, "bound": limit.Bound})
-	case errors.As(err, &syntax):
-		return nil, refusal("checkpoint_not_canonical", details{"offset": syntax.Offset, "reason": syntax.Reason})
-	case errors.As(err, &form):
-		return nil, refusal("checkpoint_not_canonical", details{"offset": form.Offset, "reason": "not the canonical spelling"})
+	catalogue, err := LoadCatalogue(frames["catalogue"])
+	if err != nil {
+		return nil, malformed("catalogue", "not a catalogue that this module can use")
 	}
-	panic("agentic: unknown error of pyjson")
+	result, holds := Inspect(catalogue, frames["checkpoint"])
+	if len(holds) > 0 {
+		return nil, &guestabi.Refusal{Code: holds[0].Code, Details: holds[0].Details}
+	}
+	return &output{result: result}, nil
 }

@@ -554,25 +554,29 @@ func userContent(c *checker, v *pyjson.Value, path string) {
 }
 
 // returnContent is any JSON, but an object that says it is a file must be one completely: the SDK would make it one, dropping
-// and adding members.
+// and adding members. A problem has the path of the content as a whole, since names inside are content too.
 func returnContent(c *checker, v *pyjson.Value, path string) {
-	switch v.Kind {
-	case pyjson.Array:
-		for i, item := range v.Items {
-			returnContent(c, item, path+pyjson.Pointer(itoa(i)))
-		}
-	case pyjson.Object:
-		if kind, ok := v.Get("kind").Str(); ok {
-			for _, x := range fileItems {
-				if x.kind == kind {
-					c.object(v, path, x.fields)
-					return
-				}
+	inside := checker{version: c.version}
+	inside.file(v)
+	if len(inside.problems) > 0 {
+		c.add(Lost, path)
+	}
+}
+
+func (c *checker) file(v *pyjson.Value) {
+	if kind, ok := v.Get("kind").Str(); ok {
+		for _, x := range fileItems {
+			if x.kind == kind {
+				c.object(v, "", x.fields)
+				return
 			}
 		}
-		for _, m := range v.Members {
-			returnContent(c, m.Value, path+pyjson.Pointer(m.Name))
-		}
+	}
+	for _, item := range v.Items {
+		c.file(item)
+	}
+	for _, m := range v.Members {
+		c.file(m.Value)
 	}
 }
 

@@ -283,7 +283,7 @@ func TestUnknownIsNamed(t *testing.T) {
 			"/1/parts/0/part_kind":          {UnknownKind, "/1/parts/0/part_kind"},
 			"/1/zz~1z":                      {UnknownMember, "/1/zz~1z"},
 			"/1/parts/2/zz":                 {UnknownMember, "/1/parts/2/zz"},
-			"/2/parts/0/content/a/0/zz":     {UnknownMember, "/2/parts/0/content/a/0/zz"},
+			"/2/parts/0/content/a/0/zz":     {Lost, "/2/parts/0/content"}, // names inside are content
 			"/1/usage/total_tokens":         {UnknownMember, "/1/usage/total_tokens"},
 			"/1/failed_attempts/0/zz":       {UnknownMember, "/1/failed_attempts/0/zz"},
 			"/0/parts/1/content/1/metadatA": {UnknownMember, "/0/parts/1/content/1/metadatA"},

@@ -275,3 +275,23 @@ func withPoint(text string) string {
 	}
 	return text
 }
+
+// Sorted returns the value with the members of every object in canonical order, as they are after a record was read back.
+func Sorted(v *Value) *Value {
+	switch v.Kind {
+	case Array:
+		out := &Value{Kind: Array, Items: make([]*Value, len(v.Items))}
+		for i, item := range v.Items {
+			out.Items[i] = Sorted(item)
+		}
+		return out
+	case Object:
+		out := &Value{Kind: Object, Members: make([]Member, len(v.Members))}
+		for i, m := range v.Members {
+			out.Members[i] = Member{m.Name, Sorted(m.Value)}
+		}
+		slices.SortFunc(out.Members, compareMembers)
+		return out
+	}
+	return v
+}

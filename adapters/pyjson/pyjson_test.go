@@ -206,6 +206,9 @@ func drawValue(t *rapid.T, depth int) *Value {
 func roundTrip(t *rapid.T) {
 	v := drawValue(t, 3)
 	canonical := Encode(v)
+	if got := Compact(Sorted(v), nil); !bytes.Equal(Encode(mustParse(t, got)), canonical) || !bytes.Equal(got, Compact(mustParse(t, canonical), nil)) {
+		t.Fatalf("sorted %s, canonical %s", got, canonical)
+	}
 	for _, text := range [][]byte{canonical, Compact(v, nil), Indent2(v, func(s string) string { return s })} {
 		back, err := Parse(text, wide)
 		if err != nil {
@@ -218,6 +221,14 @@ func roundTrip(t *rapid.T) {
 			t.Fatalf("%s became %s", canonical, again)
 		}
 	}
+}
+
+func mustParse(t *rapid.T, text []byte) *Value {
+	v, err := Parse(text, wide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
 
 func TestRoundTrip(t *testing.T) { rapid.Check(t, roundTrip) }
