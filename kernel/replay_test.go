@@ -410,6 +410,21 @@ func TestCommandsOfTheOtherJournal(t *testing.T) {
 	is(t, r, models.CodeJournalBroken, "seq", "1")
 }
 
+// A journal whose names are no ids leaves a state that can still be encoded: the recount of a candidate does.
+func TestNamesThatAreNoIDs(t *testing.T) {
+	w := world.Held()
+	for _, change := range []func(*models.Row){func(r *models.Row) { r.Factory = "\x00" }, func(r *models.Row) { r.Run = "\xff" }} {
+		rows := slices.Clone(w.Rows)
+		for i := range rows {
+			change(&rows[i])
+		}
+		journal.Seal(models.Digest{}, rows)
+		if n := kernel.Recounted(replay(w, rows)); n.BrokenAt != 1 {
+			t.Errorf("recount %+v", n)
+		}
+	}
+}
+
 // Some stores return empty bytes for none.
 func TestEmptyBytesAreNone(t *testing.T) {
 	w := world.Held()

@@ -212,7 +212,7 @@ func (a *Append) UnmarshalJSON(b []byte) error {
 // EncodeCommand returns the canonical text of a command; its name stands beside it in the row.
 func EncodeCommand(c Command) ([]byte, error) { return canon.Marshal(c) }
 
-// DecodeCommand reads a stored command.
+// DecodeCommand reads a stored command, which must be canonical.
 func DecodeCommand(name string, text []byte) (Command, error) {
 	switch name {
 	case RegisterRun{}.Verb():
@@ -253,7 +253,7 @@ func DecodeCommand(name string, text []byte) (Command, error) {
 
 func decodeCommand[T Command](text []byte) (Command, error) {
 	var c T
-	if err := canon.DecodeWhole(text, &c); err != nil {
+	if err := canon.DecodeStored(text, &c); err != nil {
 		return nil, fmt.Errorf("command %s: %w", c.Verb(), err)
 	}
 	return c, nil

@@ -94,9 +94,9 @@ type Reconstruction struct {
 // Seal returns the canonical text that a row carries.
 func (e Env) Seal() ([]byte, error) { return canon.Marshal(e) }
 
-// OpenEnv reads a sealed Env; the caller fills Factory from the factory's journal at FactoryHead.
+// OpenEnv reads a sealed Env, which must be canonical; the caller fills Factory from the factory's journal at FactoryHead.
 func OpenEnv(text []byte) (Env, error) {
 	var e Env
-	err := canon.DecodeWhole(text, &e)
+	err := canon.DecodeStored(text, &e)
 	return e, err
 }

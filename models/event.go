@@ -381,41 +381,41 @@ func (ToolUnknown) fact()      {}
 func DecodeEvent(kind string, payload []byte) (Event, error) {
 	switch kind {
 	case RunRegistered{}.Kind():
-		return decode[RunRegistered](payload)
+		return decode[RunRegistered](payload, canon.DecodeStored)
 	case LeaseGranted{}.Kind():
-		return decode[LeaseGranted](payload)
+		return decode[LeaseGranted](payload, canon.DecodeStored)
 	case ClaimTaken{}.Kind():
-		return decode[ClaimTaken](payload)
+		return decode[ClaimTaken](payload, canon.DecodeStored)
 	case LeaseLapsed{}.Kind():
-		return decode[LeaseLapsed](payload)
+		return decode[LeaseLapsed](payload, canon.DecodeStored)
 	case RunCancelled{}.Kind():
-		return decode[RunCancelled](payload)
+		return decode[RunCancelled](payload, canon.DecodeStored)
 	case ClaimReleased{}.Kind():
-		return decode[ClaimReleased](payload)
+		return decode[ClaimReleased](payload, canon.DecodeStored)
 	case StartupAnnotated{}.Kind():
-		return decode[StartupAnnotated](payload)
+		return decode[StartupAnnotated](payload, canon.DecodeStored)
 	case EffectReconciled{}.Kind():
-		return decode[EffectReconciled](payload)
+		return decode[EffectReconciled](payload, canon.DecodeStored)
 	case AttemptOpened{}.Kind():
-		return decode[AttemptOpened](payload)
+		return decode[AttemptOpened](payload, canon.DecodeStored)
 	case MigrationSettled{}.Kind():
-		return decode[MigrationSettled](payload)
+		return decode[MigrationSettled](payload, canon.DecodeStored)
 	case FactoryCreated{}.Kind():
-		return decode[FactoryCreated](payload)
+		return decode[FactoryCreated](payload, canon.DecodeStored)
 	case PolicyPut{}.Kind():
-		return decode[PolicyPut](payload)
+		return decode[PolicyPut](payload, canon.DecodeStored)
 	case ProfileRegistered{}.Kind():
-		return decode[ProfileRegistered](payload)
+		return decode[ProfileRegistered](payload, canon.DecodeStored)
 	case ProfileRetired{}.Kind():
-		return decode[ProfileRetired](payload)
+		return decode[ProfileRetired](payload, canon.DecodeStored)
 	case PrincipalPut{}.Kind():
-		return decode[PrincipalPut](payload)
+		return decode[PrincipalPut](payload, canon.DecodeStored)
 	case RecordPut{}.Kind():
-		return decode[RecordPut](payload)
+		return decode[RecordPut](payload, canon.DecodeStored)
 	case RulesActivated{}.Kind():
-		return decode[RulesActivated](payload)
+		return decode[RulesActivated](payload, canon.DecodeStored)
 	}
-	f, err := DecodeFact(kind, payload)
+	f, err := decodeFact(kind, payload, canon.DecodeStored)
 	if err != nil {
 		return nil, err
 	}
@@ -424,44 +424,48 @@ func DecodeEvent(kind string, payload []byte) (Event, error) {
 
 // DecodeFact reads a fact of a batch; kinds that only the kernel makes are unknown here.
 func DecodeFact(kind string, payload []byte) (Fact, error) {
+	return decodeFact(kind, payload, canon.DecodeWhole)
+}
+
+func decodeFact(kind string, payload []byte, read func([]byte, any) error) (Fact, error) {
 	switch kind {
 	case CheckpointSaved{}.Kind():
-		return decode[CheckpointSaved](payload)
+		return decode[CheckpointSaved](payload, read)
 	case RequestIssued{}.Kind():
-		return decode[RequestIssued](payload)
+		return decode[RequestIssued](payload, read)
 	case ResponseKept{}.Kind():
-		return decode[ResponseKept](payload)
+		return decode[ResponseKept](payload, read)
 	case ResponseConsumed{}.Kind():
-		return decode[ResponseConsumed](payload)
+		return decode[ResponseConsumed](payload, read)
 	case CallGranted{}.Kind():
-		return decode[CallGranted](payload)
+		return decode[CallGranted](payload, read)
 	case CallRefused{}.Kind():
-		return decode[CallRefused](payload)
+		return decode[CallRefused](payload, read)
 	case CallIntended{}.Kind():
-		return decode[CallIntended](payload)
+		return decode[CallIntended](payload, read)
 	case CallReturned{}.Kind():
-		return decode[CallReturned](payload)
+		return decode[CallReturned](payload, read)
 	case CommandStarted{}.Kind():
-		return decode[CommandStarted](payload)
+		return decode[CommandStarted](payload, read)
 	case CommandFinished{}.Kind():
-		return decode[CommandFinished](payload)
+		return decode[CommandFinished](payload, read)
 	case RoundCompleted{}.Kind():
-		return decode[RoundCompleted](payload)
+		return decode[RoundCompleted](payload, read)
 	case WorkerFailed{}.Kind():
-		return decode[WorkerFailed](payload)
+		return decode[WorkerFailed](payload, read)
 	case RunCompleted{}.Kind():
-		return decode[RunCompleted](payload)
+		return decode[RunCompleted](payload, read)
 	case RunFailed{}.Kind():
-		return decode[RunFailed](payload)
+		return decode[RunFailed](payload, read)
 	case ToolUnknown{}.Kind():
-		return decode[ToolUnknown](payload)
+		return decode[ToolUnknown](payload, read)
 	}
 	return nil, fmt.Errorf("%w: event kind %q", ErrUnknownKind, kind)
 }
 
-func decode[T Event](payload []byte) (T, error) {
+func decode[T Event](payload []byte, read func([]byte, any) error) (T, error) {
 	var e T
-	if err := canon.DecodeWhole(payload, &e); err != nil {
+	if err := read(payload, &e); err != nil {
 		return e, fmt.Errorf("payload of %s: %w", e.Kind(), err)
 	}
 	return e, nil

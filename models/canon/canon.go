@@ -151,16 +151,32 @@ func DecodeWhole(data []byte, v any) error {
 	if err := Decode(data, v); err != nil {
 		return err
 	}
+	got, err := Marshal(v)
+	if err != nil || bytes.Equal(got, data) {
+		return err
+	}
 	want, err := Canonicalize(data)
 	if err != nil {
+		return err
+	}
+	if !bytes.Equal(got, want) {
+		return errors.New("a member is missing or spelled in another way than it is written")
+	}
+	return nil
+}
+
+// DecodeStored is DecodeWhole for text that Marshal wrote: what v writes again is this text to the byte, else
+// ErrNotCanonical. It is the cheapest of the four, since that comparison stands for every other check.
+func DecodeStored(data []byte, v any) error {
+	if err := unmarshal(data, v); err != nil {
 		return err
 	}
 	got, err := Marshal(v)
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(got, want) {
-		return errors.New("a member is missing or spelled in another way than it is written")
+	if !bytes.Equal(got, data) {
+		return ErrNotCanonical
 	}
 	return nil
 }
