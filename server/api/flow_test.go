@@ -244,9 +244,7 @@ func TestReadingACandidateChangesNothing(t *testing.T) {
 				t.Fatalf("%v: %s, first %s", err, body.Bytes(), first.Body)
 			}
 		}
-		if after := snapshot(t, w); after != before {
-			t.Fatalf("before\n%s\nafter\n%s", before, after)
-		}
+		unchanged(t, before, snapshot(t, w))
 		if n := r.Show(t).Counters.Commands; n != HeldCommands {
 			t.Fatalf("%d commands", n)
 		}
@@ -319,9 +317,7 @@ func TestRequestBody(t *testing.T) {
 		if p := try("acknowledge_unavailable_source_observations", "true"); p.Code != models.CodeRequestMalformed {
 			t.Errorf("fourth acknowledgement: %+v", p)
 		}
-		if after := snapshot(t, w); after != before {
-			t.Fatalf("before\n%s\nafter\n%s", before, after)
-		}
+		unchanged(t, before, snapshot(t, w))
 		var members map[string]json.RawMessage
 		if err := json.Unmarshal(good, &members); err != nil {
 			t.Fatal(err)
@@ -499,9 +495,7 @@ func TestReadsAreNotCharged(t *testing.T) {
 		if got := r.Show(t).Counters; got != want {
 			t.Fatalf("%+v, before %+v", got, want)
 		}
-		if after := snapshot(t, w); after != before {
-			t.Fatalf("before\n%s\nafter\n%s", before, after)
-		}
+		unchanged(t, before, snapshot(t, w))
 	})
 }
 
@@ -547,9 +541,7 @@ func unmoved(t *testing.T, w *World, code models.Code) api.Problem {
 	r := w.Hold(t, "run-1")
 	before := snapshot(t, w)
 	p := refused(t, r.Request(t, "request-1", Accept(r.Candidate(t), 600)), code)
-	if after := snapshot(t, w); after != before {
-		t.Fatalf("before\n%s\nafter\n%s", before, after)
-	}
+	unchanged(t, before, snapshot(t, w))
 	return p
 }
 

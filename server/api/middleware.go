@@ -102,18 +102,13 @@ func readBody(c *fiber.Ctx, limit int64) ([]byte, error) {
 	switch {
 	case limit == limitNone:
 		return nil, malformed("this route takes none")
+	case length < 0: // fasthttp does not tell a chunked body that was cut short from a whole one
+		return nil, malformed("a Content-Length is required")
 	case length > limit:
 		return nil, tooLarge(limit)
 	}
-	most := limit + 1 // chunked: an end before this many bytes was seen, so nothing of the body is left
-	if length > 0 {
-		most = length
-	}
-	data, err := io.ReadAll(io.LimitReader(stream, most))
-	switch {
-	case int64(len(data)) > limit:
-		return nil, tooLarge(limit)
-	case err != nil || length > 0 && int64(len(data)) < length:
+	data, err := io.ReadAll(io.LimitReader(stream, length))
+	if err != nil || int64(len(data)) < length {
 		return nil, malformed("it ended before the length that was declared")
 	}
 	c.Locals(consumed, true)

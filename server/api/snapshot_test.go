@@ -45,6 +45,25 @@ func snapshot(t *testing.T, w *World) string {
 	return b.String()
 }
 
+// unchanged compares two snapshots and shows the lines that differ.
+func unchanged(t *testing.T, before, after string) {
+	t.Helper()
+	if before == after {
+		return
+	}
+	for line := range strings.Lines(before) {
+		if !strings.Contains(after, line) {
+			t.Errorf("gone: %s", line)
+		}
+	}
+	for line := range strings.Lines(after) {
+		if !strings.Contains(before, line) {
+			t.Errorf("new: %s", line)
+		}
+	}
+	t.FailNow()
+}
+
 // count counts the run's rows of a kind.
 func count(t *testing.T, w *World, run string, kind models.Event) int {
 	t.Helper()

@@ -167,6 +167,10 @@ func (e *Engine) do(ctx context.Context, caller Caller, run, id string, c models
 			answer = Answer{Body: l.Saved.Body, Repeat: true}
 			return nil, nil
 		}
+		// Who opened a run stands in no journal: only that principal becomes its original actor.
+		if _, ok := c.(models.RegisterRun); ok && l.Opener != caller.Principal {
+			return nil, models.Refuse(models.CodeRunExists, models.D("run", run))
+		}
 		rows, after, err := kernel.Rows(s, id, c, env, events)
 		if err != nil {
 			return nil, err
