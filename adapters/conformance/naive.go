@@ -21,7 +21,7 @@ type fault string
 const (
 	sound          fault = ""
 	losesUpdates   fault = "decides without holding the run's lock"
-	halfWrites     fault = "writes rows and blobs before it looks whether keys are taken"
+	halfWrites     fault = "writes rows and blobs before it looks whether ids are taken"
 	doubleReserves fault = "counts pending tickets without the queue's lock"
 	staleClock     fault = "reads the clock before the locks"
 	staleState     fault = "reads the factory before the run's lock"
@@ -322,10 +322,12 @@ func (h naiveHandle) taken(key [2]string, w *engine.Write) error {
 }
 
 func (h naiveHandle) write(locks engine.Locks, key [2]string, w *engine.Write) error {
-	if h.fault != halfWrites {
-		if err := h.taken(key, w); err != nil {
-			return err
-		}
+	looked := *w
+	if h.fault == halfWrites {
+		looked.Once, looked.Receipt = nil, engine.Receipt{}
+	}
+	if err := h.taken(key, &looked); err != nil {
+		return err
 	}
 	for _, b := range w.Blobs {
 		h.putBlob(locks.Factory, locks.Run, b)

@@ -48,7 +48,11 @@ func TestFaultsAreFound(t *testing.T) {
 				if c.Name != name {
 					continue
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // a fault may also be that it hangs
+				limit := time.Minute
+				if f == holdsOnPanic { // the one that hangs
+					limit = 2 * time.Second
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), limit)
 				defer cancel()
 				err := c.Run(ctx, nodes)
 				if err == nil {

@@ -1,0 +1,104 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/server/engine"
+)
+
+// PutBlob implements engine.Blobs. It is ErrNotFound when there is no such run, or no such factory for one without run.
+func (s *Store) PutBlob(ctx context.Context, factory, run string, b engine.Blob) error {
+	const text = `WITH owner AS (
+			SELECT factory FROM factories WHERE factory = $1 AND $2 = ''
+			UNION ALL SELECT factory FROM runs WHERE factory = $1 AND run = $2
+		), put AS (
+			INSERT INTO blobs (factory, run, digest, data) SELECT factory, $2, $3, $4 FROM owner ON CONFLICT DO NOTHING
+		) SELECT count(*) FROM owner`
+	doing := fmt.Sprintf("put blob of factory %s run %q", factory, run)
+	var owners int
+	if err := s.pool.QueryRow(ctx, text, factory, run, b.Digest[:], whole(b.Data)).Scan(&owners); err != nil {
+		return storeError(doing, err)
+	}
+	if owners == 0 {
+		return storeError(doing, pgx.ErrNoRows)
+	}
+	return nil
+}
+
+// Blob implements engine.Blobs.
+func (s *Store) Blob(ctx context.Context, factory, run string, digest models.Digest) ([]byte, error) {
+	const text = `SELECT data, encoding, key_id FROM blobs WHERE factory = $1 AND run = $2 AND digest = $3`
+	doing := "read blob " + digest.String()
+	var (
+		data     []byte
+		encoding string
+		key      *string
+	)
+	if err := s.pool.QueryRow(ctx, text, factory, run, digest[:]).Scan(&data, &encoding, &key); err != nil {
+		return nil, storeError(doing, err)
+	}
+	if encoding != "none" || key != nil {
+		return nil, fmt.Errorf("%s: encoding %q, or its key, needs a newer build", doing, encoding)
+	}
+	return data, nil
+}
+
+// PutModule implements engine.Modules.
+func (s *Store) PutModule(ctx context.Context, digest models.Digest, data []byte) error {
+	const text = `INSERT INTO modules (digest, data) VALUES ($1, $2) ON CONFLICT DO NOTHING`
+	_, err := s.pool.Exec(ctx, text, digest[:], whole(data))
+	return storeError("put module "+digest.String(), err)
+}
+
+// Module implements engine.Modules.
+func (s *Store) Module(ctx context.Context, digest models.Digest) ([]byte, error) {
+	var data []byte
+	err := s.pool.QueryRow(ctx, `SELECT data FROM modules WHERE digest = $1`, digest[:]).Scan(&data)
+	return data, storeError("read module "+digest.String(), err)
+}
+
+// PutToken implements engine.Credentials. A hash, or an id in the factory, that is there already is ErrTaken.
+func (s *Store) PutToken(ctx context.Context, t engine.Token) error {
+	const text = `INSERT INTO tokens (hash, factory, id, principal, expires_at, revoked) VALUES ($1, $2, $3, $4, $5, $6)`
+	_, err := s.pool.Exec(ctx, text, t.Hash[:], t.Factory, t.ID, t.Principal, t.ExpiresAt, t.Revoked)
+	return storeError("put token "+t.ID, err)
+}
+
+// Token implements engine.Credentials. A revoked or expired token is returned too and says so.
+func (s *Store) Token(ctx context.Context, hash models.Digest) (engine.Token, error) {
+	const text = `SELECT factory, id, principal, expires_at, revoked FROM tokens WHERE hash = $1`
+	t := engine.Token{Hash: hash}
+	err := s.pool.QueryRow(ctx, text, hash[:]).Scan(&t.Factory, &t.ID, &t.Principal, &t.ExpiresAt, &t.Revoked)
+	if err != nil {
+		return engine.Token{}, storeError("read token", err)
+	}
+	return t, nil
+}
+
+// RevokeToken implements engine.Credentials. Revoking twice is no error.
+func (s *Store) RevokeToken(ctx context.Context, factory, id string) error {
+	tag, err := s.pool.Exec(ctx, `UPDATE tokens SET revoked = true WHERE factory = $1 AND id = $2`, factory, id)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = pgx.ErrNoRows
+	}
+	return storeError("revoke token "+id, err)
+}
+
+// PutName implements engine.Credentials; an empty principal names the factory.
+func (s *Store) PutName(ctx context.Context, factory, principal, name string) error {
+	const text = `INSERT INTO names (factory, principal, name) VALUES ($1, $2, $3)
+		ON CONFLICT (factory, principal) DO UPDATE SET name = excluded.name`
+	_, err := s.pool.Exec(ctx, text, factory, principal, name)
+	return storeError("put name of "+principal, err)
+}
+
+// Name implements engine.Credentials.
+func (s *Store) Name(ctx context.Context, factory, principal string) (string, error) {
+	var name string
+	err := s.pool.QueryRow(ctx, `SELECT name FROM names WHERE factory = $1 AND principal = $2`, factory, principal).Scan(&name)
+	return name, storeError("read name of "+principal, err)
+}

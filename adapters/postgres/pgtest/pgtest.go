@@ -1,0 +1,231 @@
+// Package pgtest gives tests a PostgreSQL of their own: a server of the user's, or a container.
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/testcontainers/testcontainers-go"
+	"github.com/testcontainers/testcontainers-go/wait"
+)
+
+// Environment of the tests; scripts/postgres.sh sets what a machine needs.
+const (
+	envURL   = "FORGE_TEST_DATABASE_URL"   // an existing server's database, whose name ends in _test
+	envImage = "FORGE_TEST_POSTGRES_IMAGE" // of the container
+	envSkip  = "FORGE_TEST_POSTGRES_SKIP"  // why there is none here
+)
+
+// publicImage is used where no other is named.
+const publicImage = "postgres:15-alpine"
+
+// startLimit bounds the start of the container, its image included.
+const startLimit = 3 * time.Minute
+
+// Open returns the URL of an empty database: a new schema of the database that FORGE_TEST_DATABASE_URL names, or a new
+// database forge_<random>_test in the container that this test process shares. Both are dropped when the test ends. Where
+// neither can be had the test is skipped, and fails under CI=true.
+//
+// A name that does not end in _test is refused before anything is sent to the server (BOUND-16).
+func Open(t testing.TB) string {
+	t.Helper()
+	if given := os.Getenv(envURL); given != "" {
+		made, drop, err := schema(context.Background(), given)
+		if err != nil {
+			t.Fatalf("%s: %v", envURL, err)
+		}
+		t.Cleanup(func() { cleanup(t, drop) })
+		return made
+	}
+	if reason := os.Getenv(envSkip); reason != "" {
+		none(t, reason)
+	}
+	base, err := container()
+	if err != nil {
+		none(t, err.Error())
+	}
+	made, drop, err := database(context.Background(), base)
+	if err != nil {
+		t.Fatalf("make a database in the container: %v", err)
+	}
+	t.Cleanup(func() { cleanup(t, drop) })
+	return made
+}
+
+// Main runs the tests of a package and ends the container that they started. Where the cleaning container of
+// testcontainers runs, a package may do without it.
+func Main(m *testing.M) {
+	code := m.Run()
+	if err := stop(); err != nil {
+		fmt.Fprintf(os.Stderr, "pgtest: %v\n", err)
+	}
+	os.Exit(code)
+}
+
+func none(t testing.TB, reason string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("no PostgreSQL, and CI=true asks for it: %s", reason)
+	}
+	t.Skipf("SKIPPED: no PostgreSQL: %s", reason)
+}
+
+func cleanup(t testing.TB, drop func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := drop(ctx); err != nil {
+		t.Errorf("drop test database: %v", err)
+	}
+}
+
+var errName = errors.New("the tests use only a database whose name ends in _test")
+
+// allowed parses a URL and refuses a database that is not there for tests. The name is read by the library that connects,
+// so that no spelling of the URL means one database here and another there.
+func allowed(given string) (*pgx.ConnConfig, error) {
+	cfg, err := pgx.ParseConfig(given)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasSuffix(cfg.Database, "_test") {
+		return nil, fmt.Errorf("database %q: %w", cfg.Database, errName)
+	}
+	return cfg, nil
+}
+
+func random() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// run connects, executes and disconnects.
+func run(ctx context.Context, cfg *pgx.ConnConfig, text string) error {
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	_, err = conn.Exec(ctx, text)
+	return err
+}
+
+func schema(ctx context.Context, given string) (string, func(context.Context) error, error) {
+	cfg, err := allowed(given)
+	if err != nil {
+		return "", nil, err
+	}
+	u, err := url.Parse(given)
+	if err != nil || u.Scheme == "" {
+		return "", nil, errors.New("want a URL such as postgres://user:password@127.0.0.1:5432/forge_test")
+	}
+	name := "forge_" + random()
+	q := u.Query()
+	q.Set("search_path", name)
+	u.RawQuery = q.Encode()
+	// What the tests will open must be a test database too.
+	if _, err := allowed(u.String()); err != nil {
+		return "", nil, err
+	}
+	if err := run(ctx, cfg, "CREATE SCHEMA "+name); err != nil {
+		return "", nil, err
+	}
+	drop := func(ctx context.Context) error {
+		return run(ctx, cfg, "SET client_min_messages = warning; DROP SCHEMA "+name+" CASCADE")
+	}
+	return u.String(), drop, nil
+}
+
+func database(ctx context.Context, base string) (string, func(context.Context) error, error) {
+	cfg, err := allowed(base)
+	if err != nil {
+		return "", nil, err
+	}
+	u, err := url.Parse(base)
+	if err != nil {
+		return "", nil, err
+	}
+	name := "forge_" + random() + "_test"
+	if err := run(ctx, cfg, "CREATE DATABASE "+name); err != nil {
+		return "", nil, err
+	}
+	u.Path = "/" + name
+	return u.String(), func(ctx context.Context) error { return run(ctx, cfg, "DROP DATABASE "+name+" WITH (FORCE)") }, nil
+}
+
+// The container of this process, started by the first test that needs it.
+var (
+	starting sync.Mutex
+	started  bool
+	server   testcontainers.Container
+	at       string
+	failed   error
+)
+
+func container() (string, error) {
+	starting.Lock()
+	defer starting.Unlock()
+	if !started {
+		started = true
+		at, failed = start()
+	}
+	return at, failed
+}
+
+func start() (at string, err error) {
+	// The library panics where it finds no Docker at all.
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("no Docker answers: %v", p)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	image := os.Getenv(envImage)
+	if image == "" {
+		image = publicImage
+	}
+	password := random()
+	server, err = testcontainers.Run(ctx, image,
+		testcontainers.WithEnv(map[string]string{
+			"POSTGRES_USER": "forge", "POSTGRES_PASSWORD": password, "POSTGRES_DB": "forge_test",
+		}),
+		testcontainers.WithExposedPorts("5432/tcp"),
+		// The first start of the image is for its own setup and answers on a socket only.
+		testcontainers.WithWaitStrategy(wait.ForLog("ready to accept connections").WithOccurrence(2).WithStartupTimeout(startLimit)),
+	)
+	if err != nil {
+		return "", fmt.Errorf("start %s: %w", image, errors.Join(err, terminate()))
+	}
+	endpoint, err := server.PortEndpoint(ctx, "5432/tcp", "")
+	if err != nil {
+		return "", fmt.Errorf("reach %s: %w", image, errors.Join(err, terminate()))
+	}
+	u := url.URL{Scheme: "postgres", User: url.UserPassword("forge", password), Host: endpoint, Path: "/forge_test"}
+	return u.String(), nil
+}
+
+func stop() error {
+	starting.Lock()
+	defer starting.Unlock()
+	return terminate()
+}
+
+func terminate() error {
+	if server == nil {
+		return nil
+	}
+	err := testcontainers.TerminateContainer(server, testcontainers.StopTimeout(0))
+	server = nil
+	return err
+}

@@ -1,0 +1,141 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/server/engine"
+)
+
+// digest scans 32 bytes.
+type digest [32]byte
+
+func (d *digest) ScanBytes(b []byte) error {
+	if len(b) != 32 {
+		return fmt.Errorf("%d bytes are no digest", len(b))
+	}
+	copy(d[:], b)
+	return nil
+}
+
+// some scans bytes, none at all as nil.
+type some []byte
+
+func (s *some) ScanBytes(b []byte) error {
+	*s = nil
+	if len(b) > 0 {
+		*s = append(some(nil), b...)
+	}
+	return nil
+}
+
+func scanCached(row pgx.Row, c *engine.Cached) error {
+	return row.Scan(&c.Head.Seq, (*digest)(&c.Head.Hash), &c.At, &c.Rules, (*some)(&c.State))
+}
+
+func scanRun(row pgx.Row, run string) (engine.RunInfo, error) {
+	r := engine.RunInfo{Run: run}
+	var salt some
+	c := &r.Cached
+	err := row.Scan(&salt, &r.Opener, &c.Head.Seq, (*digest)(&c.Head.Hash), &c.At, &c.Rules, (*some)(&c.State), &r.Lease)
+	copy(r.Salt[:], salt)
+	return r, err
+}
+
+func scanReceipt(row pgx.Row, k engine.Key) (engine.Receipt, error) {
+	r := engine.Receipt{Key: k}
+	err := row.Scan(&r.Run, (*digest)(&r.Digest), &r.Actor, (*some)(&r.Body))
+	return r, err
+}
+
+// Factory implements engine.Journal.
+func (s *Store) Factory(ctx context.Context, factory string) (engine.Cached, error) {
+	var c engine.Cached
+	err := scanCached(s.pool.QueryRow(ctx, loadFactorySQL, factory), &c)
+	return c, storeError("read factory "+factory, err)
+}
+
+// Run implements engine.Journal.
+func (s *Store) Run(ctx context.Context, factory, run string) (engine.RunInfo, error) {
+	r, err := scanRun(s.pool.QueryRow(ctx, loadRunSQL, factory, run), run)
+	if err != nil {
+		return engine.RunInfo{}, storeError("read run "+run, err)
+	}
+	return r, nil
+}
+
+// OpenRun implements engine.Journal. An opener that comes second waits for the first, then reads its run.
+func (s *Store) OpenRun(ctx context.Context, factory, run, opener string, salt [32]byte) (engine.RunInfo, error) {
+	const text = `INSERT INTO runs (factory, run, salt, opener, head_seq, head_hash, head_at, rules, lease_expires)
+		SELECT factory, $2, $3, $4, 0, decode(repeat('00', 32), 'hex'), 0, 0, 0 FROM factories WHERE factory = $1 ON CONFLICT DO NOTHING`
+	if _, err := s.pool.Exec(ctx, text, factory, run, salt[:], opener); err != nil {
+		return engine.RunInfo{}, storeError("open run "+run, err)
+	}
+	return s.Run(ctx, factory, run)
+}
+
+// Rows implements engine.Journal. Past the head, and for a journal that does not exist, there are none.
+func (s *Store) Rows(ctx context.Context, factory, run string, from, limit int64) ([]models.Row, error) {
+	const text = `SELECT format, rules, factory, run, seq, cmd, i, n, at, actor, kind, payload, blobs, command_id, command_name,
+		command, env, prev_hash, hash FROM journal_rows WHERE factory = $1 AND run = $2 AND seq >= $3 ORDER BY seq LIMIT $4`
+	return collect(ctx, s, "read rows of run "+run, func(row pgx.CollectableRow) (models.Row, error) {
+		var r models.Row
+		var blobs some
+		err := row.Scan(&r.Format, &r.Rules, &r.Factory, &r.Run, &r.Seq, &r.Cmd, &r.I, &r.N, &r.At, &r.Actor, &r.Kind,
+			(*some)(&r.Payload), &blobs, &r.CommandID, &r.CommandName, (*some)(&r.Command), (*some)(&r.Env),
+			(*digest)(&r.Prev), (*digest)(&r.Hash))
+		for ; len(blobs) >= 32; blobs = blobs[32:] {
+			r.Blobs = append(r.Blobs, models.Digest(blobs[:32]))
+		}
+		return r, err
+	}, text, factory, run, from, max(limit, 0))
+}
+
+// Runs implements engine.Journal.
+func (s *Store) Runs(ctx context.Context, factory, after string, limit int64) ([]string, error) {
+	const text = `SELECT run FROM runs WHERE factory = $1 AND run > $2 ORDER BY run LIMIT $3`
+	return collect(ctx, s, "list runs", pgx.RowTo[string], text, factory, after, max(limit, 0))
+}
+
+// Receipt implements engine.Journal.
+func (s *Store) Receipt(ctx context.Context, key engine.Key) (engine.Receipt, error) {
+	r, err := scanReceipt(s.pool.QueryRow(ctx, receiptSQL, key.Factory, key.Space, key.Run, key.ID), key)
+	if err != nil {
+		return engine.Receipt{}, storeError("read receipt "+key.ID, err)
+	}
+	return r, nil
+}
+
+// Work implements engine.Journal.
+func (s *Store) Work(ctx context.Context, factory string, limit int64) ([]engine.QueueEntry, error) {
+	const text = `SELECT run, request, expires FROM queue WHERE factory = $1 AND (expires = 0 OR expires > ` + clock + `)
+		ORDER BY entered_at, run LIMIT $2`
+	return collect(ctx, s, "list work", func(row pgx.CollectableRow) (engine.QueueEntry, error) {
+		var q engine.QueueEntry
+		err := row.Scan(&q.Run, &q.Request, &q.Expires)
+		return q, err
+	}, text, factory, max(limit, 0))
+}
+
+// Pending implements engine.Journal.
+func (s *Store) Pending(ctx context.Context, factory string) (int64, error) {
+	var at models.Instant
+	var n int64
+	err := s.pool.QueryRow(ctx, nowPendingSQL, factory).Scan(&at, &n)
+	return n, storeError("count pending tickets", err)
+}
+
+func collect[T any](ctx context.Context, s *Store, doing string, scan pgx.RowToFunc[T], text string, args ...any) ([]T, error) {
+	rows, err := s.pool.Query(ctx, text, args...)
+	if err != nil {
+		return nil, storeError(doing, err)
+	}
+	out, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return nil, storeError(doing, err)
+	}
+	return out, nil
+}
