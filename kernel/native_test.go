@@ -292,23 +292,7 @@ func TestRenewal(t *testing.T) {
 	is(t, r, models.CodeRunCancelled)
 }
 
-// settle is a reconciliation with every acknowledgement given.
-func settle(subject string, seq int64, outcome string) models.Reconcile {
-	c := models.Reconcile{
-		AcknowledgeNoReplay: true, AcknowledgeOriginalRecordUnchanged: true, AcknowledgeOriginalUseCharged: true,
-		AcknowledgeUnknownOutcome: outcome == models.OutcomeChargedUnknown, Outcome: outcome, Seq: seq, Subject: subject,
-	}
-	if outcome != models.OutcomeChargedUnknown {
-		c.Evidence = world.Blob("evidence")
-	}
-	if outcome == models.OutcomeLanded && subject != models.SubjectTicket {
-		c.Result = world.Blob("found result")
-	}
-	if outcome == models.OutcomeLanded && subject == models.SubjectRequest {
-		c.ResultLength = 12
-	}
-	return c
-}
+var settle = world.Settle
 
 // ELIG-16, the reconciled half: what is unknown stays so until a person settles it, once, and the rows stay.
 func TestReconciliationSettlesOneUnknown(t *testing.T) {

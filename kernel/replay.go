@@ -109,7 +109,12 @@ func Recounted(s State, r *models.Refusal) models.Recount {
 	return out
 }
 
+// disagrees is what deciding a command again came to, where that is not its rows. An activation of rules that this build
+// does not know is meant, and no damage.
 func disagrees(row models.Row, refused *models.Refusal) *models.Refusal {
+	if refused != nil && refused.Code == models.CodeRulesNewer {
+		return refused.With(models.D("seq", row.Seq))
+	}
 	r := models.Refuse(models.CodeJournalBroken, models.D("seq", row.Seq), models.D("what", "deciding again gives something else"))
 	if refused != nil {
 		r = r.With(models.D("decided", refused.Code))

@@ -21,41 +21,9 @@ func replay(w *world.World, rows []models.Row) (kernel.State, *models.Refusal) {
 	return kernel.Replay(slices.Values(rows), w.History())
 }
 
-// everything is a world in whose journals every kind of row stands, but for run.cancelled, which excludes completion.
-func everything() *world.World {
-	w := world.Continuing()
-	w.Must(models.ServerActor, "boot", models.AnnotateStartup{Boot: "b1"})
-	w.Turn(world.Call{Class: models.ClassPureRead}, world.Call{Class: models.ClassCommand, Commands: 2})
-	w.MustAppend(models.RoundCompleted{Round: w.State.Rounds + 1})
-	w.MustAppend(w.Asked()...)
-	w.MustAppend(w.Answered())
-	w.MustAppend(w.Consumed(1))
-	n := w.State.Custody.Turn.Request
-	a := w.MustAppend(world.Granted(n, 0, models.ClassNetwork), models.CallIntended{Request: n}, models.ToolUnknown{Request: n}, world.Failed())
-	ticket, _ := w.State.Tickets.Last()
-	c := settle(models.SubjectTicket, ticket.SettledSeq, models.OutcomeChargedUnknown)
-	c.RequestID = ticket.RequestID
-	w.Must(world.Dana, "close", c)
-	w.Must(world.Dana, "settle", settle(models.SubjectCall, a.Rows[1].Seq, models.OutcomeLanded))
-	w.Roles(world.Omar, models.RoleOperator, models.RoleReader)
-	w.Record(models.RecordScope, "moved")
-	w.MustFactory(world.Root, models.RegisterProfile{Profile: w.Profile("p2")})
-	w.MustFactory(world.Root, models.RetireProfile{ID: "p1"})
-	w.MustClaim(world.Worker)
-	w.Must(world.Worker, "release", models.ReleaseRun{Fence: w.State.Lease.Fence, Pool: "gpu"})
-	w.Must(world.Worker, "claim-gpu", models.ClaimRun{LeaseSeconds: 60, Pool: "gpu"})
-	w.Tick(100)
-	w.Must(world.Worker, "claim-again", models.ClaimRun{LeaseSeconds: 60})
-	w.MustAppend(models.RunFailed{Report: world.Blob("r")})
-	w.Must(world.Dana, "retry", models.RetryRun{})
-	w.MustClaim(world.Worker)
-	w.MustAppend(models.RunCompleted{Result: world.Blob("r"), Round: w.State.Rounds + 1})
-	return w
-}
-
 // K1: one by one, all at once, and out of the cache in between.
 func TestReplayEqualsOneByOne(t *testing.T) {
-	w := everything()
+	w := world.Everything()
 	verify(t, w)
 	kinds := map[string]bool{}
 	s := kernel.State{Factory: world.Factory, Run: world.Run}
@@ -577,7 +545,7 @@ func anyBytes(t *rapid.T, b []byte) []byte {
 }
 
 var (
-	everythingOnce = everything()
+	everythingOnce = world.Everything()
 	historyOnce    = everythingOnce.History()
 )
 
