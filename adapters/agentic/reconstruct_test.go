@@ -25,13 +25,21 @@ type held struct {
 
 func openHeld(t testing.TB, version string) held {
 	t.Helper()
-	rec, err := recordings.Held(version)
+	h, err := readHeld(version)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return h
+}
+
+func readHeld(version string) (held, error) {
+	rec, err := recordings.Held(version)
+	if err != nil {
+		return held{}, err
+	}
 	at, err := time.Parse(time.RFC3339Nano, rec.ConsumedAt)
 	if err != nil {
-		t.Fatal(err)
+		return held{}, err
 	}
 	h := held{rec: rec, params: Params{
 		Acknowledgement: rec.Acknowledgement, ConsumedAtUS: at.UnixMicro(), Mode: rec.Mode, Reader: rec.Reader, Runtime: rec.Runtime,
@@ -40,12 +48,15 @@ func openHeld(t testing.TB, version string) held {
 	for _, step := range rec.Steps {
 		switch step.Kind {
 		case "checkpoint":
-			h.checkpoint = h.file(t, step.File)
+			h.checkpoint, err = rec.File(step.File)
 		case "response":
-			h.response = h.file(t, step.File)
+			h.response, err = rec.File(step.File)
+		}
+		if err != nil {
+			return held{}, err
 		}
 	}
-	return h
+	return h, nil
 }
 
 func (h held) file(t testing.TB, name string) []byte {
