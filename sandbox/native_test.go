@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/forge-continuity/forge/adapters/agentic"
 	"github.com/forge-continuity/forge/adapters/agentic/catalogue"
+	"github.com/forge-continuity/forge/adapters/pyjson"
 	"github.com/forge-continuity/forge/fixtures/recordings"
 	"github.com/forge-continuity/forge/models/canon"
 	"github.com/forge-continuity/forge/models/guestabi"
@@ -27,12 +31,7 @@ func guest(t testing.TB) *sandbox.Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := sandbox.New(t.Context(), m.Wasm, sandbox.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { h.Close(context.Background()) })
-	return h
+	return sandbox.Open(t, m.Wasm, sandbox.Config{})
 }
 
 // native runs the same function outside, as one message in and one out.
@@ -97,39 +96,191 @@ func same(t interface {
 	return true
 }
 
-// The last checkpoint of each recorded run, whole and damaged, read natively and in the sandbox: the same bytes or the same
-// refusal.
-func TestInspectNativeAndSandboxed(t *testing.T) {
+// held is the turn of a recorded run that reconstruct is for: its last pending checkpoint, the response consumed on it,
+// and what the engine knows beside them.
+func held(t testing.TB, version string) (frames []sandbox.Frame, params canon.Raw) {
+	t.Helper()
+	recording, err := recordings.Held(version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var checkpoint, response string
+	for _, s := range recording.Steps {
+		switch s.Kind {
+		case "checkpoint":
+			checkpoint = s.File
+		case "response":
+			response = s.File
+		}
+	}
+	at, err := time.Parse(time.RFC3339Nano, recording.ConsumedAt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	frames = []sandbox.Frame{{Name: "catalogue", Bytes: catalogue.Bytes()}}
+	for _, f := range []struct{ name, file string }{{"checkpoint", checkpoint}, {"response", response}} {
+		b, err := recording.File(f.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		frames = append(frames, sandbox.Frame{Name: f.name, Bytes: b})
+	}
+	return frames, canon.MustMarshal(map[string]any{
+		"acknowledgement": recording.Acknowledgement, "consumed_at_us": at.UnixMicro(), "mode": recording.Mode,
+		"reader": recording.Reader, "runtime": recording.Runtime, "selection": recording.Selection, "validator": recording.Validator,
+	})
+}
+
+// damage changes some bytes of one frame.
+func damage(t *rapid.T, frames []sandbox.Frame, which int) []sandbox.Frame {
+	out := slices.Clone(frames)
+	b := bytes.Clone(out[which].Bytes)
+	for range rapid.IntRange(1, 4).Draw(t, "changes") {
+		at := rapid.IntRange(0, len(b)-1).Draw(t, "at")
+		switch rapid.IntRange(0, 3).Draw(t, "kind") {
+		case 0:
+			b[at] = rapid.Byte().Draw(t, "byte")
+		case 1:
+			b = b[:at+1]
+		case 2: // a digit stays a digit, so that the text stays JSON
+			if digit := bytes.IndexAny(b[at:], "123456789"); digit >= 0 {
+				b[at+digit] = rapid.SampledFrom([]byte("123456789")).Draw(t, "digit")
+			}
+		default:
+			insert := rapid.SampledFrom([]string{"{}", "1", `"x":1,`, "[", " "}).Draw(t, "insert")
+			b = slices.Insert(b, at, []byte(insert)...)
+		}
+	}
+	out[which].Bytes = b
+	return out
+}
+
+// The recorded turns, whole and damaged, natively and in the sandbox: the same bytes or the same refusal. The whole ones of
+// the version with a reviewed transition derive a checkpoint.
+func TestNativeAndSandboxed(t *testing.T) {
 	h := guest(t)
 	for _, version := range recordings.Versions {
-		recording, err := recordings.Held(version)
+		frames, params := held(t, version)
+		if !same(t, h, "inspect", frames[:2], canon.Raw(`{}`)) || !same(t, h, "reconstruct", frames, params) {
+			t.Errorf("%s: the recording is refused", version)
+		}
+		t.Run(version, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				which := rapid.IntRange(1, 2).Draw(t, "frame")
+				damaged := damage(t, frames, which)
+				if which == 1 {
+					same(t, h, "inspect", damaged[:2], canon.Raw(`{}`))
+				}
+				same(t, h, "reconstruct", damaged, params)
+			})
+		})
+	}
+}
+
+// The recorded turn reconstructed a hundred times: equal bytes and equal fuel (REC-12 for the part that is the sandbox's).
+func TestReconstructTheSameAHundredTimes(t *testing.T) {
+	h := guest(t)
+	frames, params := held(t, recordings.Versions[0])
+	first, err := h.Call(t.Context(), "reconstruct", frames, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	derived, ok := first.Frame("derived")
+	if !ok {
+		t.Fatalf("nothing derived: %s", first.ResultJSON)
+	}
+	for range 100 {
+		again, err := h.Call(t.Context(), "reconstruct", frames, params)
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkpoint, err := recording.File("checkpoint-10.json")
+		got, _ := again.Frame("derived")
+		if got.Digest() != derived.Digest() || !bytes.Equal(again.ResultJSON, first.ResultJSON) || again.FuelUsed != first.FuelUsed {
+			t.Fatalf("%d units then %d", first.FuelUsed, again.FuelUsed)
+		}
+	}
+	t.Logf("%d bytes of checkpoint: %d units", len(frames[1].Bytes), first.FuelUsed)
+}
+
+// grown is the recorded turn with completed rounds of its history repeated under new call ids, or left out, to about size
+// bytes.
+func grown(t testing.TB, frames []sandbox.Frame, size int) []sandbox.Frame {
+	t.Helper()
+	limits := pyjson.Limits{Bytes: 8 << 20, Depth: 128, Nodes: 1 << 20}
+	parse := func() *pyjson.Value {
+		v, err := pyjson.ParseCanonical(frames[1].Bytes, limits)
 		if err != nil {
 			t.Fatal(err)
 		}
-		frames := func(checkpoint []byte) []sandbox.Frame {
-			return []sandbox.Frame{{Name: "catalogue", Bytes: catalogue.Bytes()}, {Name: "checkpoint", Bytes: checkpoint}}
-		}
-		if !same(t, h, "inspect", frames(checkpoint), canon.Raw(`{}`)) {
-			t.Errorf("%s: the recorded checkpoint is refused", version)
-		}
-		rapid.Check(t, func(t *rapid.T) {
-			damaged := bytes.Clone(checkpoint)
-			for range rapid.IntRange(1, 4).Draw(t, "changes") {
-				at := rapid.IntRange(0, len(damaged)-1).Draw(t, "at")
-				switch rapid.IntRange(0, 2).Draw(t, "kind") {
-				case 0:
-					damaged[at] = rapid.Byte().Draw(t, "byte")
-				case 1:
-					damaged = damaged[:at+1]
-				default:
-					damaged = append(damaged[:at:at], append([]byte(rapid.SampledFrom([]string{"{}", "1", `"x":1,`, "[", " "}).Draw(t, "insert")), damaged[at:]...)...)
+		return v
+	}
+	root := parse()
+	history := root.Get("history")
+	rounds := len(history.Items)/2*2 - 2 // the first request stands alone, the last one is pending
+	for len(history.Items) > 4 && len(pyjson.Encode(root)) > size {
+		history.Items = slices.Delete(history.Items, 1, 3)
+	}
+	for n := 1; len(pyjson.Encode(root)) < size; n++ {
+		copied := parse().Get("history").Items[1 : 1+rounds]
+		for _, message := range copied {
+			for _, part := range message.Get("parts").Items {
+				if id := part.Get("tool_call_id"); id.Is(pyjson.String) {
+					id.Text = fmt.Sprintf("%s_%d", id.Text, n)
 				}
 			}
-			same(t, h, "inspect", frames(damaged), canon.Raw(`{}`))
+		}
+		for len(copied) > 2 && len(pyjson.Encode(root))+len(pyjson.Encode(pyjson.NewArray(copied...))) > size {
+			copied = copied[:len(copied)-2]
+		}
+		history.Items = slices.Insert(history.Items, 1, copied...)
+	}
+	out := slices.Clone(frames)
+	out[1].Bytes = pyjson.Encode(root)
+	return out
+}
+
+// BenchmarkReconstruct is the recorded turn with a history of about 10, 50 and 200 KB: in a fresh instance prepared ahead,
+// with fuel and without, and the same code outside.
+func BenchmarkReconstruct(b *testing.B) {
+	root, err := guestbuild.Root()
+	if err != nil {
+		b.Fatal(err)
+	}
+	m, err := guestbuild.Build(root, "./sandbox/guest")
+	if err != nil {
+		b.Fatal(err)
+	}
+	hosts := []struct {
+		name string
+		host *sandbox.Host
+	}{
+		{"fuel", sandbox.Open(b, m.Wasm, sandbox.Config{})},
+		{"nofuel", sandbox.Open(b, m.Sealed, sandbox.Unmetered(sandbox.Config{}))},
+	}
+	recorded, params := held(b, recordings.Versions[0])
+	for _, size := range []int{10_000, 50_000, 200_000} {
+		frames := grown(b, recorded, size)
+		name := fmt.Sprintf("%dKB", size/1000)
+		b.Run(name+"/native", func(b *testing.B) {
+			for b.Loop() {
+				if _, result, refusal := native(b, "reconstruct", frames, params); refusal != nil {
+					b.Fatal(refusal, string(result))
+				}
+			}
 		})
+		for _, h := range hosts {
+			b.Run(name+"/"+h.name, func(b *testing.B) {
+				var fuel int64
+				for b.Loop() {
+					r, err := h.host.Call(b.Context(), "reconstruct", frames, params)
+					if err != nil {
+						b.Fatal(err)
+					}
+					fuel = r.FuelUsed
+				}
+				b.ReportMetric(float64(fuel), "fuel")
+				b.ReportMetric(float64(len(frames[1].Bytes)), "checkpoint-bytes")
+			})
+		}
 	}
 }
