@@ -117,10 +117,10 @@ func putPrincipal(f models.Factory, c models.PutPrincipal, env models.Env) ([]mo
 	switch {
 	case !models.ValidID(c.ID) || c.ID == models.ServerActor:
 		return nil, models.Refuse(models.CodeRequestMalformed, models.D("member", "id"))
-	case c.Replaces != current.Authority:
-		return nil, models.Refuse(models.CodeRevisionStale, models.D("got", c.Replaces), models.D("want", current.Authority))
 	case c.Removed && len(c.Roles) > 0:
 		return nil, models.Refuse(models.CodeRequestMalformed, models.D("member", "removed"))
+	case c.Replaces != current.Authority:
+		return nil, models.Refuse(models.CodeRevisionStale, models.D("got", c.Replaces), models.D("want", current.Authority))
 	case current.ID == "" && len(f.Principals) >= maxPrincipals:
 		return nil, full("principals", maxPrincipals)
 	}

@@ -15,7 +15,7 @@ func TestRegistrationIsWellFormed(t *testing.T) {
 	for member, change := range map[string]func(*models.Registration){
 		"mode":                           func(g *models.Registration) { g.Mode = "" },
 		"selection":                      func(g *models.Registration) { g.Selection = "two words" },
-		"acknowledgement":                func(g *models.Registration) { g.Acknowledgement = "a/b" },
+		"acknowledgement":                func(g *models.Registration) { g.Acknowledgement = "a=b" },
 		"time_budget":                    func(g *models.Registration) { g.TimeBudget = "" },
 		"active_deadline":                func(g *models.Registration) { g.TimeBudget, g.ActiveDeadline = "sliding", -1 },
 		"active_deadline without":        func(g *models.Registration) { g.ActiveDeadline = 1 },

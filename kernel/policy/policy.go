@@ -23,8 +23,6 @@ func Refuse(current, next models.Policy, replaces int64) *models.Refusal {
 		return models.Refuse(models.CodeRequestMalformed, models.D("member", member))
 	}
 	switch {
-	case replaces != current.Revision:
-		return models.Refuse(models.CodeRevisionStale, models.D("got", replaces), models.D("want", current.Revision))
 	case next.Version != 1:
 		return bad("version")
 	case next.Revision != 0 && next.Revision != replaces:
@@ -37,6 +35,8 @@ func Refuse(current, next models.Policy, replaces int64) *models.Refusal {
 		next.Enabled && next.MaxValidForSeconds == 0:
 		return models.Refuse(models.CodeWindowInvalid, models.D("member", "max_valid_for_seconds"),
 			models.D("limit", int64(models.MaxWindow)))
+	case replaces != current.Revision:
+		return models.Refuse(models.CodeRevisionStale, models.D("got", replaces), models.D("want", current.Revision))
 	}
 	return nil
 }

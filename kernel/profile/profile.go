@@ -104,8 +104,6 @@ func Refuse(f models.Factory, p models.Profile) *models.Refusal {
 	switch {
 	case !models.ValidID(p.ID) || p.Module.IsZero() || p.Catalogue.IsZero() || p.Rules < 1 || p.Build == "" || len(p.Build) > 128 || !models.ValidID(p.Store) || p.StoreMajor < 1:
 		return models.Refuse(models.CodeRequestMalformed, models.D("member", "profile"))
-	case p.Fixture && !f.Fixture:
-		return models.Refuse(models.CodeFixtureOnly)
 	}
 	for i, q := range p.Qualifications {
 		if !models.ValidID(q.Name) || q.Report.IsZero() || i > 0 && p.Qualifications[i-1].Name >= q.Name {
@@ -116,6 +114,9 @@ func Refuse(f models.Factory, p models.Profile) *models.Refusal {
 		if s.Profile.ID == p.ID {
 			return models.Refuse(models.CodeRequestConflict, models.D("profile", p.ID))
 		}
+	}
+	if p.Fixture && !f.Fixture {
+		return models.Refuse(models.CodeFixtureOnly)
 	}
 	return nil
 }
