@@ -101,11 +101,11 @@ func (s State) register(c models.RegisterRun, env models.Env) ([]models.Event, *
 	switch {
 	case !models.ValidID(s.Run):
 		return nil, bad("run")
-	case !models.ValidID(g.Mode):
+	case !models.ValidLabel(g.Mode):
 		return nil, bad("mode")
-	case !models.ValidID(g.Selection):
+	case !models.ValidLabel(g.Selection):
 		return nil, bad("selection")
-	case !models.ValidID(g.Acknowledgement):
+	case !models.ValidLabel(g.Acknowledgement):
 		return nil, bad("acknowledgement")
 	case !models.ValidID(g.TimeBudget):
 		return nil, bad("time_budget")
@@ -228,11 +228,11 @@ func (s State) claim(id string, c models.ClaimRun, env models.Env) ([]models.Eve
 	if r != nil {
 		return nil, r
 	}
-	if c.Pool != s.Pool {
-		return nil, models.Refuse(models.CodeNotInPool, models.D("pool", s.Pool))
-	}
 	if !s.Claimable() {
 		return nil, models.Refuse(models.CodeRunHeld, models.D("reason", "rejected_evidence_read"))
+	}
+	if c.Pool != s.Pool {
+		return nil, models.Refuse(models.CodeNotInPool, models.D("pool", s.Pool))
 	}
 	events := s.lapse(env)
 	seconds := env.At.Until(end)

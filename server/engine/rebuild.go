@@ -99,6 +99,9 @@ func (e *Engine) rebuild(ctx context.Context, factory string, v view) (rebuilt, 
 	}
 	sealed, err := e.reconstruct(ctx, checkpoint, response, t.ConsumedAt, g)
 	if r, ok := IsRefusal(err); ok && r.Code != models.CodeBusy && r.Code != models.CodeUnavailable {
+		if r.Code == models.CodeRequestMalformed { // of the host's own message, which no caller wrote
+			return hold(models.CodeSandboxStopped, r.Details...)
+		}
 		return hold(r.Code, r.Details...)
 	}
 	if err != nil {
