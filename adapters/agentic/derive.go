@@ -91,6 +91,15 @@ func (r *reconstruction) migrateContract() *pyjson.Value {
 	index := r.checkpoint.toolIndex(r.catalogue.Tools.EvidenceRead)
 	path := "/contract/tools/" + itoa(index)
 	tool := contract.Get("tools").Items[index]
+	// The response will name the contract's address as the one that answered; the last one that answered must be it.
+	for i := len(r.checkpoint.history().Items) - 1; i >= 0; i-- {
+		if m := r.checkpoint.history().Items[i]; pydanticai.IsResponse(m) {
+			if url, ok := m.Get("provider_url").Str(); ok && url != contract.At("model", "base_url").Text {
+				r.hold("contract_changed", details{"path": "/contract/model/base_url"})
+			}
+			break
+		}
+	}
 	from := r.catalogue.Prompts[r.source.PromptCatalog.Version].ReadRunEvidence
 	to := r.catalogue.Prompts[r.catalogue.EntryPoint.Prompt].ReadRunEvidence
 	if d, ok := tool.Get("description").Str(); !ok || d != from.Description {

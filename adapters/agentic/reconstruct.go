@@ -1,6 +1,8 @@
 package agentic
 
 import (
+	"strings"
+
 	"github.com/forge-continuity/forge/adapters/openai"
 	"github.com/forge-continuity/forge/adapters/pydanticai"
 	"github.com/forge-continuity/forge/adapters/pyjson"
@@ -323,9 +325,13 @@ func (r *reconstruction) counters() {
 	c := recordChecker{catalogue: r.catalogue, places: map[string][]string{}}
 	c.problems(pydanticai.CheckUsage(r.checkpoint.Version, r.response.Usage, false, r.source.counters(), "/response/usage"))
 	r.out.Result.Holds = append(r.out.Result.Holds, c.holds()...)
-	// The SDK would add a cost to a run that has one; without a price list here it would be lost.
-	if !r.checkpoint.usage().Get("cost").Is(pyjson.Null) {
-		r.hold("round_trip_loss", details{"path": "/usage/cost"})
+	// The SDK prices each response from a list that is not here. Where a cost is kept or limited, leaving this one out would
+	// lose it.
+	for _, path := range []string{"usage/cost", "limits/cost_limit"} {
+		object, name, _ := strings.Cut(path, "/")
+		if !r.checkpoint.root.At(object, name).Is(pyjson.Null) {
+			r.hold("round_trip_loss", details{"path": "/" + path})
+		}
 	}
 }
 

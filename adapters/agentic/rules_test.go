@@ -180,6 +180,8 @@ func TestCountersOfRecordAndResponse(t *testing.T) {
 		"/history/1/usage/output_reasoning_tokens": {"1.5": "counter_out_of_bounds"},
 		"/history/1/usage/requests":                {"1": "checkpoint_field_unknown"},
 		"/usage/cost":                              {`"0.5"`: "round_trip_loss"},
+		"/limits/cost_limit":                       {`"0.5"`: "round_trip_loss"},
+		"/contract/model/base_url":                 {`"http://127.0.0.1:8918/v1/"`: "contract_changed"},
 		"/usage/audio_seconds":                     {"0": "round_trip_loss"},
 		"/limits/request_limit":                    {`"40"`: "round_trip_loss"},
 	} {

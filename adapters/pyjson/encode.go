@@ -9,7 +9,7 @@ import (
 )
 
 // Encode returns the canonical text: members sorted by code point, no white space, ASCII only, numbers in their source text.
-func Encode(v *Value) []byte { return appendCanonical(nil, v) }
+func Encode(v *Value) []byte { return appendCanonical(make([]byte, 0, 1024), v) }
 
 func appendCanonical(b []byte, v *Value) []byte {
 	switch v.Kind {
