@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/forge-continuity/forge/adapters/sqlite"
+	"github.com/forge-continuity/forge/fixtures/load"
+	"github.com/forge-continuity/forge/fixtures/recordings"
+)
+
+// guestCache is the cache folder of everything here, so that the guest module is compiled once.
+var guestCache string
+
+func TestMain(m *testing.M) {
+	if os.Getenv("FORGE_TEST_CACHE") == "" { // the test process, not forge itself
+		dir, err := os.MkdirTemp("", "forge-cmd-")
+		if err != nil {
+			panic(err)
+		}
+		guestCache = dir
+		if err := os.Setenv("XDG_CACHE_HOME", dir); err != nil {
+			panic(err)
+		}
+	}
+	testscript.Main(cleaning{m}, map[string]func(){"forge": main})
+}
+
+type cleaning struct{ *testing.M }
+
+func (c cleaning) Run() int {
+	code := c.M.Run()
+	_ = os.RemoveAll(guestCache)
+	return code
+}
+
+// Each file in testdata is one story of one user; its first line says why it is there.
+func TestStories(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("FORGE_TEST_CACHE", guestCache)
+			e.Setenv("XDG_CACHE_HOME", guestCache)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"server": serverCmd, "exits": exitsCmd, "freeport": freeportCmd, "ready": readyCmd, "setbyte": setbyteCmd,
+			"match": matchCmd,
+		},
+	})
+}
+
+// serverCmd starts a server with a new fixture factory on SQLite for the rest of the script and sets SERVER, FORGE_SERVER
+// and the tokens ADMINISTRATOR, OPERATOR and READER; FORGE_TOKEN is the operator's. "held" loads the held run as nightly-4711,
+// "enabled" also registers a fixture profile and enables the policy.
+func serverCmd(ts *testscript.TestScript, neg bool, args []string) {
+	ctx := context.Background()
+	store, err := sqlite.Open(ctx, filepath.Join(ts.MkAbs("."), "server.db"))
+	ts.Check(err)
+	comp, err := compose(ctx, store, cacheDir(""), slog.New(slog.DiscardHandler))
+	ts.Check(err)
+	ln, _, err := listen(ctx, "127.0.0.1:0")
+	ts.Check(err)
+	served := make(chan error, 1)
+	go func() { served <- comp.api.Serve(ln) }()
+	ts.Defer(func() {
+		ts.Check(errors.Join(stop(comp, served), comp.close()))
+	})
+	base := "http://" + ln.Addr().String()
+	people, err := demoPeople(ctx, comp.engine, base)
+	ts.Check(err)
+	for _, arg := range args {
+		switch arg {
+		case "held":
+			r, err := recordings.Held("2.55.0")
+			ts.Check(err)
+			ts.Check(load.PutRecords(ctx, people.Administrator, r))
+			_, err = load.Held(ctx, people.Operator, people.Worker, r, storyRun, load.Options{})
+			ts.Check(err)
+		case "enabled":
+			_, err := people.Administrator.PutProfile(ctx, "profile", load.FixtureProfile("fixture", comp.engine.Host()))
+			ts.Check(err)
+			policy, err := people.Administrator.Policy(ctx)
+			ts.Check(err)
+			_, err = people.Administrator.PutPolicy(ctx, load.PolicyOn(policy.Policy, storyWindow))
+			ts.Check(err)
+		default:
+			ts.Fatalf("server: unknown argument %q", arg)
+		}
+	}
+	admin, err := people.Administrator.IssueToken(ctx, load.Administrator, 3600)
+	ts.Check(err)
+	ts.Setenv("SERVER", base)
+	ts.Setenv("FORGE_SERVER", base)
+	ts.Setenv("ADMINISTRATOR", admin.Secret)
+	ts.Setenv("OPERATOR", people.OperatorToken)
+	ts.Setenv("READER", people.ReaderToken)
+	ts.Setenv("FORGE_TOKEN", people.OperatorToken)
+}
+
+// exitsCmd runs a program and wants exactly this exit code.
+func exitsCmd(ts *testscript.TestScript, neg bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("%v exits with %d, want %d", args[1:], got, want)
+	}
+}
+
+// freeportCmd sets a variable to a loopback address that was free a moment ago.
+func freeportCmd(ts *testscript.TestScript, neg bool, args []string) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Setenv(args[0], ln.Addr().String())
+	ts.Check(ln.Close())
+}
+
+// readyCmd waits until the server at an address is ready.
+func readyCmd(ts *testscript.TestScript, neg bool, args []string) {
+	for range 300 {
+		if response, err := http.Get("http://" + args[0] + "/readyz"); err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	ts.Fatalf("%s does not get ready", args[0])
+}
+
+// setbyteCmd replaces the first occurrence of a text in a file.
+func setbyteCmd(ts *testscript.TestScript, neg bool, args []string) {
+	path := ts.MkAbs(args[0])
+	data, err := os.ReadFile(path)
+	ts.Check(err)
+	changed := strings.Replace(string(data), args[1], args[2], 1)
+	if changed == string(data) {
+		ts.Fatalf("%s does not hold %s", args[0], args[1])
+	}
+	ts.Check(os.WriteFile(path, []byte(changed), 0o600))
+}
+
+// matchCmd sets a variable to the first group of a regular expression in a file.
+func matchCmd(ts *testscript.TestScript, neg bool, args []string) {
+	m := regexp.MustCompile(args[2]).FindStringSubmatch(ts.ReadFile(args[1]))
+	if len(m) < 2 {
+		ts.Fatalf("%s does not match %s", args[1], args[2])
+	}
+	ts.Setenv(args[0], m[1])
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	forge "github.com/forge-continuity/forge/clients/go"
+)
+
+func runCommand() *cobra.Command {
+	c := &cobra.Command{Use: "run", Short: "List, show and export runs", Args: noArgs, RunE: showHelp}
+	c.AddCommand(runListCommand(), runShowCommand(), runExportCommand())
+	return c
+}
+
+func runListCommand() *cobra.Command {
+	var conn connection
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "list", Short: "List the runs of your factory and where each stands", Example: "  forge run list", Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := conn.client()
+			if err != nil {
+				return err
+			}
+			for after, more := "", true; more; more = after != "" {
+				var ids []string
+				if ids, after, err = client.Runs(c.Context(), after, 100); err != nil {
+					return err
+				}
+				for _, id := range ids {
+					v, err := client.Run(c.Context(), id)
+					if err != nil {
+						return err
+					}
+					if asJSON {
+						err = printJSON(c.OutOrStdout(), v)
+					} else {
+						_, err = fmt.Fprintf(c.OutOrStdout(), "%-24s  %-20s  row %-6d  commands %d of %d\n", id, v.Position, v.Head.Seq,
+							v.Counters.Commands, v.Counters.Limits.Commands)
+					}
+					if err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		},
+	}
+	conn.flags(c)
+	jsonFlag(c, &asJSON)
+	return c
+}
+
+func runShowCommand() *cobra.Command {
+	var conn connection
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "show RUN", Short: "Show where a run stands and what it has spent", Example: "  forge run show nightly-4711", Args: exactly("RUN"),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := conn.client()
+			if err != nil {
+				return err
+			}
+			v, err := client.Run(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(c.OutOrStdout(), v)
+			}
+			printRun(c.OutOrStdout(), v)
+			return nil
+		},
+	}
+	conn.flags(c)
+	jsonFlag(c, &asJSON)
+	return c
+}
+
+func printRun(w io.Writer, v forge.RunView) {
+	lines := [][2]string{{"run", v.Run}, {"position", v.Position}, {"original actor", orNone(v.OriginalActor)},
+		{"head", fmt.Sprintf("row %d, %s", v.Head.Seq, short(v.Head.Hash))}}
+	lease := "none"
+	switch {
+	case v.Lease.Live:
+		lease = fmt.Sprintf("fence %d, %s, ends %s", v.Lease.Fence, v.Lease.Owner, instant(v.Lease.ExpiresAt))
+	case v.Lease.Granted:
+		lease = "granted and unclaimed, ends " + instant(v.Lease.ExpiresAt)
+	}
+	lines = append(lines, [2]string{"lease", lease})
+	for _, t := range v.Tickets {
+		lines = append(lines, [2]string{"ticket " + t.Request, fmt.Sprintf("%s, version %d, rows %d and %d", t.State, t.Version, t.SettlementSeq, t.LeaseSeq)})
+	}
+	table(w, append(lines, spent(v.Counters)...)...)
+}
+
+func runExportCommand() *cobra.Command {
+	var conn connection
+	var output string
+	var force bool
+	c := &cobra.Command{
+		Use: "export RUN", Short: "Write a run's export file, which forge verify checks offline",
+		Long: `Export writes everything that checking a run offline needs: the factory's journal, the run's rows, receipts and content.
+The content is what the model and the tools said, so keep the file as you would keep the run. With --output the file appears
+whole or not at all.`,
+		Example: "  forge run export nightly-4711 --output nightly-4711.jsonl", Args: exactly("RUN"),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := conn.client()
+			if err != nil {
+				return err
+			}
+			if output == "" {
+				_, err := client.Export(c.Context(), args[0], c.OutOrStdout())
+				return err
+			}
+			var size int64
+			if err := writeWhole(output, force, func(w io.Writer) (err error) {
+				size, err = client.Export(c.Context(), args[0], w)
+				return err
+			}); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.ErrOrStderr(), "forge: wrote %s, %d bytes\n", output, size)
+			return nil
+		},
+	}
+	conn.flags(c)
+	c.Flags().StringVarP(&output, "output", "o", "", "file to write; standard output if absent")
+	c.Flags().BoolVar(&force, "force", false, "replace an existing file")
+	return c
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/forge-continuity/forge/adapters/sealed"
+	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/server/engine"
+)
+
+const verifyLong = `Verify checks an export file from its bytes alone, with no server and no network: both chains of hashes hold, deciding
+every command again gives these very rows, every receipt is what its rows make, every blob has its digest, and
+reconstructing each admitted turn again in the sandbox gives the same derived checkpoint. It stops at the first fault, names
+it, and ends with exit code 3.
+
+With --run the export is first fetched from a server; the check is the same and still done here.`
+
+func verifyCommand() *cobra.Command {
+	var conn connection
+	var asJSON bool
+	var run, cache string
+	c := &cobra.Command{
+		Use: "verify FILE | --run RUN", Short: "Prove from an export file that nothing was replayed, reset or charged twice", Long: verifyLong,
+		Example: "  forge verify nightly-4711.jsonl\n  forge verify --run nightly-4711",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 || (len(args) == 0) == (run == "") {
+				return misuse("name one export file, or a run with --run")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			var bundle engine.Bundle
+			var err error
+			if run != "" {
+				bundle, err = fetchBundle(c.Context(), conn, run)
+			} else {
+				bundle, err = readBundle(args[0])
+			}
+			if err != nil {
+				return err
+			}
+			sandbox, err := sealed.Open(c.Context(), cacheDir(cache))
+			if err != nil {
+				return err
+			}
+			defer sandbox.Close(context.WithoutCancel(c.Context()))
+			found, err := engine.Verify(c.Context(), bundle, sandbox)
+			if err != nil {
+				return fmt.Errorf("the record does not hold: %w", err)
+			}
+			if asJSON {
+				return printJSON(c.OutOrStdout(), found)
+			}
+			printVerified(c.OutOrStdout(), found, sandbox.Module())
+			return nil
+		},
+	}
+	conn.flags(c)
+	jsonFlag(c, &asJSON)
+	c.Flags().StringVar(&run, "run", "", "fetch this run from the server and check it")
+	cacheFlag(c, &cache)
+	return c
+}
+
+// readBundle reads an export file; bytes that are not one are a refusal, since they cannot be proved to be anything.
+func readBundle(path string) (engine.Bundle, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return engine.Bundle{}, err
+	}
+	defer f.Close()
+	return parseBundle(f, path)
+}
+
+func parseBundle(r io.Reader, name string) (engine.Bundle, error) {
+	b, err := engine.ReadBundle(r)
+	if err == nil {
+		return b, nil
+	}
+	var pathError *os.PathError
+	if errors.As(err, &pathError) {
+		return b, err
+	}
+	return b, hint(fmt.Errorf("%s: %w: %w", name, models.Refuse(models.CodeJournalBroken), err),
+		"an export file is kept and sent as bytes, unchanged; export the run again")
+}
+
+func fetchBundle(ctx context.Context, conn connection, run string) (engine.Bundle, error) {
+	client, err := conn.client()
+	if err != nil {
+		return engine.Bundle{}, err
+	}
+	var buffer bytes.Buffer
+	if _, err := client.Export(ctx, run, &buffer); err != nil {
+		return engine.Bundle{}, err
+	}
+	return parseBundle(&buffer, "the server's export of "+run)
+}
+
+func printVerified(w io.Writer, v engine.Verified, module models.Digest) {
+	factory := v.Factory
+	if v.Fixture {
+		factory += " (fixture)"
+	}
+	rebuilt := "none admitted"
+	if v.Admissions > 0 {
+		rebuilt = fmt.Sprintf("%d of %d made again, same checkpoint, module %s", v.Reconstructions, v.Admissions, short(module))
+	}
+	if v.Reconstructions < v.Admissions {
+		rebuilt += "; the others need erased content or another module"
+	}
+	lines := [][2]string{
+		{"run", v.Run}, {"factory", factory}, {"position", v.Position},
+		{"factory rows", fmt.Sprintf("%d: the chain holds, and so does every decision", v.FactoryRows)},
+		{"rows", fmt.Sprintf("%d: the chain holds, and so does every decision", v.Rows)},
+		{"receipts", fmt.Sprintf("%d: each is what its rows make", v.Receipts)},
+		{"blobs", fmt.Sprintf("%d: each has its digest; %d erased", v.Blobs, v.BlobsErased)},
+		{"reconstructions", rebuilt},
+		{"head", fmt.Sprintf("row %d, %s", v.Head.Seq, v.Head.Hash)},
+	}
+	table(w, append(lines, spent(v.Counters)...)...)
+	fmt.Fprintln(w, "verified")
+}
+
+func cacheFlag(c *cobra.Command, into *string) {
+	c.Flags().StringVar(into, "cache-dir", "", `folder for compiled guest code, yours alone; "none" for no cache; else one in your cache folder`)
+}
+
+// cacheDir is the folder for compiled machine code: the user's own cache folder unless told otherwise, or none where there
+// is no such folder.
+func cacheDir(flag string) string {
+	switch flag {
+	case "none":
+		return ""
+	case "":
+		base, err := os.UserCacheDir()
+		if err != nil {
+			return ""
+		}
+		flag = filepath.Join(base, "forge", "guest")
+		if os.MkdirAll(flag, 0o700) != nil {
+			return ""
+		}
+	}
+	return flag
+}
