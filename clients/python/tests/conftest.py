@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import os
+from typing import Iterator
+
+import pytest
+
+from forge_server import Factory, Server
+
+STORES = ['sqlite'] + (['postgres'] if os.environ.get('FORGE_TEST_DATABASE_URL') else [])
+
+
+@pytest.fixture(scope='session', params=STORES)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A real server on each store that there is."""
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == 'sqlite':
+        store = ['--store', str(folder / 'forge.db')]
+    else:
+        store = ['--database-url', os.environ['FORGE_TEST_DATABASE_URL']]
+    one = Server(folder, store).start()
+    yield one
+    one.stop()
+
+
+@pytest.fixture
+def factory(server: Server) -> Factory:
+    """A new factory on it."""
+    return server.factory()
