@@ -317,6 +317,10 @@ func (s State) requestContinuity(id string, c models.RequestContinuity, env mode
 		add(models.Refuse(models.CodePendingTicketsReached, models.D("limit", f.Policy.MaxPendingTickets)))
 	}
 	sortHolds(list)
+	if env.Recount == nil {
+		// Asked before the costly steps, when what they would find is not known: only what is checked this early answers.
+		list = slices.DeleteFunc(list, func(r *models.Refusal) bool { return !early(r.Code) })
+	}
 	if len(list) > 0 {
 		return nil, list[0]
 	}
@@ -331,6 +335,14 @@ func (s State) requestContinuity(id string, c models.RequestContinuity, env mode
 		return nil, r
 	}
 	return s.admission(id, c, candidate, env)
+}
+
+// early reports whether a refusal is answered before rows are folded again and the sandbox runs: everything up to the
+// outstanding ticket, changed records and stale digests (rules, section 5).
+func early(c models.Code) bool {
+	n := models.Precedence(c)
+	return n <= models.Precedence(models.CodeTicketOutstanding) ||
+		n >= models.Precedence(models.CodeSourceChanged) && n <= models.Precedence(models.CodeDigestStale)
 }
 
 func stale(name string, got, want models.Digest) *models.Refusal {

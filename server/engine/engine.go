@@ -154,7 +154,7 @@ func (e *Engine) do(ctx context.Context, caller Caller, run, id string, c models
 			if built.recount.Head != s.Head {
 				return nil, errMoved
 			}
-			env.Reconstruction, env.Recount = &built.reconstruction, &built.recount
+			env.Reconstruction, env.Recount = built.reconstruction, &built.recount
 		}
 		if refusal := steady(&env, max(l.Run.At, l.Factory.At)); refusal != nil {
 			return nil, refusal

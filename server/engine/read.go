@@ -144,19 +144,11 @@ func (e *Engine) Candidate(ctx context.Context, caller Caller, run string) (mode
 	}
 	e.access(ctx, caller, run, "candidate")
 	env := e.env(caller, v.factory, v.state, models.RequestContinuity{}, v.now, v.lease, nil)
-	if v.state.Closed() {
-		built, err := e.rebuild(ctx, caller.Factory, v)
-		if err != nil {
-			return models.Candidate{}, err
-		}
-		env.Recount, env.Reconstruction = &built.recount, &built.reconstruction
-	} else {
-		recount, err := e.recount(ctx, caller.Factory, v)
-		if err != nil {
-			return models.Candidate{}, err
-		}
-		env.Recount = &recount
+	built, err := e.rebuild(ctx, caller.Factory, v)
+	if err != nil {
+		return models.Candidate{}, err
 	}
+	env.Recount, env.Reconstruction = &built.recount, built.reconstruction
 	return kernel.Candidate(v.state, env), nil
 }
 

@@ -14,7 +14,7 @@ import (
 // rebuilt is a reconstruction of one consumed turn: what Decide reads of it, and the blobs that an admission keeps.
 type rebuilt struct {
 	recount        models.Recount
-	reconstruction models.Reconstruction
+	reconstruction *models.Reconstruction // nil where the rows hold no closure to reconstruct
 	blobs          []Blob
 }
 
@@ -75,10 +75,13 @@ func (e *Engine) rebuild(ctx context.Context, factory string, v view) (rebuilt, 
 		return rebuilt{}, err
 	}
 	out := rebuilt{recount: recount}
+	if !v.state.Closed() {
+		return out, nil // the rows alone say why
+	}
 	t, g := v.state.Custody.Turn, v.state.Registration
 	_, catalogue := e.sandbox.Catalogue()
-	rec := &out.reconstruction
-	*rec = models.Reconstruction{Catalogue: catalogue, Checkpoint: t.Checkpoint, Module: e.sandbox.Module(), Response: t.Response, Tokens: t.Tokens}
+	rec := &models.Reconstruction{Catalogue: catalogue, Checkpoint: t.Checkpoint, Module: e.sandbox.Module(), Response: t.Response, Tokens: t.Tokens}
+	out.reconstruction = rec
 	hold := func(code models.Code, details ...models.Detail) (rebuilt, error) {
 		rec.Holds = append(rec.Holds, models.SandboxHold{Code: code, Details: models.Refuse(code, details...).Details})
 		return out, nil
