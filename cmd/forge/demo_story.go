@@ -49,7 +49,6 @@ type story struct {
 	candidate models.Candidate
 	receipt   forge.Saved[models.ContinuityReceipt]
 	continued *load.Continuer
-	answer    string
 }
 
 func (s *story) step(title string) {

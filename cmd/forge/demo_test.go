@@ -92,6 +92,12 @@ func (n *notify) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+func (n *notify) said() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
+}
+
 // Ctrl-C ends the server that the demo leaves up, cleanly, and the temporary folder goes.
 func TestDemoStaysUpUntilInterrupted(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
@@ -106,7 +112,7 @@ func TestDemoStaysUpUntilInterrupted(t *testing.T) {
 	case code := <-ended:
 		t.Fatalf("ended with %d: %s", code, stderr.String())
 	}
-	lookAround(t, out.text.String())
+	lookAround(t, out.said())
 	interrupt()
 	if code := <-ended; code != exitDone || strings.Contains(stderr.String(), "error") {
 		t.Errorf("exit code %d: %s", code, stderr.String())
