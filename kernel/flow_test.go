@@ -899,6 +899,41 @@ func TestProofIsWhole(t *testing.T) {
 	refused(t, w.Do(world.Dana, "r", w.Request(600)), models.CodeBlobMissing)
 }
 
+// Asked before the costly steps, an admission answers what is checked that early and nothing that they might outrank.
+func TestEarlyAnswers(t *testing.T) {
+	ask := func(w *world.World, change func(*models.RequestContinuity)) *models.Refusal {
+		env := w.Env(world.Dana, "r", models.RequestContinuity{})
+		env.Recount, env.Reconstruction = nil, nil
+		c := w.Request(600)
+		change(&c)
+		events, r := kernel.Decide(w.State, "r", c, env)
+		if r == nil {
+			t.Fatalf("admitted %v", kinds(events))
+		}
+		return r
+	}
+	asIs := func(*models.RequestContinuity) {}
+	is(t, ask(world.Held(), asIs), models.CodeReconstructionMissing)
+	is(t, ask(world.Queued(), asIs), models.CodeGraphHasTicket)
+	is(t, ask(world.Held(), func(c *models.RequestContinuity) { c.JournalDigest = models.Digest{} }), models.CodeDigestStale, "digest", "journal")
+	is(t, ask(world.Held(), func(c *models.RequestContinuity) { c.CandidateDigest = models.Digest{} }), models.CodeReconstructionMissing)
+	w := world.Continuing()
+	w.MustAppend(w.Asked()...)
+	w.MustAppend(w.Answered())
+	w.MustAppend(world.Failed())
+	is(t, ask(w, asIs), models.CodeClaimLive) // not consume_missing, which only the rows folded again may say
+	w = world.Held()
+	w.Record(models.RecordScope, "moved")
+	is(t, ask(w, asIs), models.CodeScopeChanged)
+	w = world.Executing()
+	w.MustAppend(w.Asked()...)
+	w.MustAppend(world.Failed())
+	is(t, ask(w, asIs), models.CodeReconstructionMissing) // model_outcome_unknown comes later
+	w = world.Held()
+	w.Pending = 500
+	is(t, ask(w, asIs), models.CodeReconstructionMissing)
+}
+
 // A hold that this build cannot judge is a hold all the same, and no panic.
 func TestHoldsFromOutsideNeverPanic(t *testing.T) {
 	w := world.Held()

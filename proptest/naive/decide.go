@@ -1,0 +1,400 @@
+package naive
+
+import (
+	"github.com/forge-continuity/forge/models"
+)
+
+func (r *run) register(f factory, g models.Registration, a Asked) models.Code {
+	var s set
+	bad := !models.ValidLabel(g.Mode) || !models.ValidLabel(g.Selection) || !models.ValidLabel(g.Acknowledgement) || !models.ValidID(g.TimeBudget)
+	bad = bad || g.ActiveDeadline < 0 || g.TimeBudget == "none" && g.ActiveDeadline != 0 || g.TimeBudget == "absolute" && g.ActiveDeadline == 0
+	bad = bad || g.CompletedRounds < 0 || g.Attempt < 1 || g.Attempt > g.Limits.Attempts
+	for _, d := range []models.Digest{g.Task, g.Contract, g.Runtime, g.Validator, g.Reader} {
+		bad = bad || d.IsZero()
+	}
+	l := g.Limits
+	bad = bad || min(l.Attempts, l.Commands, l.InputTokens, l.OutputTokens, l.Repairs, l.Requests, l.SourceReads, l.ToolCalls, l.TotalTokens) < 0
+	s.when(bad, models.CodeRequestMalformed)
+	s.when(g.ProviderTimeout < 1 || g.ProviderTimeout > 7200, models.CodeWindowInvalid)
+	if r.registration != nil {
+		s.when(true, models.CodeRunExists)
+		return s.first()
+	}
+	f.changed(&s, g)
+	s.when(a.Missing, models.CodeBlobMissing)
+	return s.first()
+}
+
+func (r *run) ended(s *set) {
+	s.when(r.end == "cancelled", models.CodeRunCancelled)
+	s.when(r.end == "completed" || r.end == "failed", models.CodeRunFinished)
+}
+
+func (r *run) claim(f factory, c models.ClaimRun, a Asked) models.Code {
+	var s set
+	s.when(c.LeaseSeconds < 1 || c.LeaseSeconds > 7200, models.CodeWindowInvalid)
+	if r.end != "" {
+		r.ended(&s)
+		return s.first()
+	}
+	if r.executing(a) {
+		s.when(true, models.CodeClaimLive)
+		return s.first()
+	}
+	if r.outstanding() {
+		t := r.newest()
+		switch {
+		case t.state == "queued" && a.At >= r.expires:
+			s.when(true, models.CodeLeaseExpired)
+		case t.state == "queued":
+			r.stops(&s, f, t, a)
+		case t.state == "failed_unclaimed":
+			s.when(true, models.CodeTicketOutstanding)
+		default:
+			s.when(true, models.CodeTicketUncertain)
+		}
+		return s.first()
+	}
+	s.when(!r.answered(), models.CodeModelOutcomeUnknown)
+	s.when(r.unknown() > 0, models.CodeUnknownEffect)
+	r.timeLeft(&s, a)
+	s.when(r.rejected() || r.settled, models.CodeRunHeld)
+	s.when(c.Pool != r.pool, models.CodeNotInPool)
+	return s.first()
+}
+
+// stops lists what stops a ticket at its claim and under it (BOUND-01 to 05).
+func (r *run) stops(s *set, f factory, t *ticket, a Asked) {
+	s.when(!f.policy.Enabled, models.CodePolicyDisabled)
+	s.when(!f.counts(t.settled.Profile), models.CodeProfileUnqualified)
+	s.when(f.counts(t.settled.Profile) && !covers(f.profiles[t.settled.Profile], a.Host), models.CodeProfileMismatch)
+	f.original(s, r.actor)
+	f.changed(s, *r.registration)
+}
+
+// own lists what keeps somebody from writing as the owner.
+func (r *run) own(s *set, a Asked, fence int64) {
+	mine := r.live && a.Actor == r.owner && fence == r.fence
+	s.when(!mine, models.CodeFenceLost)
+	s.when(mine && a.At >= r.inForce(a.Lease), models.CodeLeaseExpired)
+}
+
+func (r *run) append(f factory, c models.Append, a Asked) models.Code {
+	var s set
+	s.when(len(c.Facts) < 1 || len(c.Facts) > 512, models.CodeRequestMalformed)
+	for _, fact := range c.Facts {
+		s.when(malformed(fact), models.CodeRequestMalformed)
+	}
+	r.own(&s, a, c.Fence)
+	if t := r.newest(); t != nil && t.state == "claimed" {
+		r.stops(&s, f, t, a)
+	}
+	s.when(r.end == "cancelled", models.CodeRunCancelled)
+	if len(s) > 0 {
+		return s.first()
+	}
+	for _, fact := range c.Facts {
+		if code := r.fact(fact); code != "" {
+			return code
+		}
+		r.happen(Happened{At: a.At, Actor: a.Actor, Event: fact})
+	}
+	s.when(a.Missing, models.CodeBlobMissing)
+	return s.first()
+}
+
+func malformed(f models.Fact) bool {
+	switch f := f.(type) {
+	case models.CheckpointSaved:
+		return f.Checkpoint.IsZero()
+	case models.RequestIssued:
+		return f.Wire.IsZero() || f.WireBlob.IsZero() || f.WireLength < 1
+	case models.ResponseKept:
+		return f.Response.IsZero() || f.Length < 0
+	case models.ResponseConsumed:
+		return f.Calls < 0 || f.Tokens.Input < 0 || f.Tokens.Output < 0
+	case models.CallGranted:
+		return f.Tool < -1 || !models.ValidClass(f.Class) || f.ID.IsZero() || f.Args.IsZero()
+	case models.CallRefused:
+		return f.Validator.IsZero()
+	case models.CallReturned:
+		return f.Result.IsZero()
+	case models.CommandStarted:
+		return f.Command.IsZero()
+	case models.CommandFinished:
+		return f.Receipt.IsZero()
+	case models.WorkerFailed:
+		return f.Report.IsZero()
+	case models.RunFailed:
+		return f.Report.IsZero()
+	case models.RunCompleted:
+		return f.Result.IsZero()
+	}
+	return false
+}
+
+// fact judges one fact where the run stands. An allowance is asked for only by what is otherwise in order.
+func (r *run) fact(f models.Fact) models.Code {
+	var s set
+	ordered := func(ok bool) bool {
+		s.when(!ok, models.CodeFactOutOfOrder)
+		return ok
+	}
+	if !ordered(r.live && r.end == "") {
+		return s.first()
+	}
+	needClean := func() {
+		s.when(r.unknown() > 0, models.CodeUnknownEffect)
+		ordered(r.clean())
+	}
+	of := func(request, position int64) *call {
+		if r.request == nil || r.request.Request != request || r.settled {
+			return nil
+		}
+		return r.granted[position]
+	}
+	switch f := f.(type) {
+	case models.CheckpointSaved:
+		needClean()
+	case models.RequestIssued:
+		needClean()
+		fresh := r.registration.Mode != models.ModeRequired || r.checkpointRow > r.requestRow
+		t := r.newest()
+		derived := t == nil || t.state != "claimed" || t.turns > 0 || f.Checkpoint == t.settled.Derived
+		ok := ordered(f.Request == r.requests+1 && f.Checkpoint == r.checkpoint && fresh)
+		if ok && len(s) == 0 {
+			r.budget(&s, "request")
+		}
+		if len(s) == 0 {
+			ordered(derived)
+		}
+	case models.ResponseKept:
+		ordered(r.request != nil && f.Request == r.request.Request && !r.whole && !r.void && r.consumed == nil)
+	case models.ResponseConsumed:
+		if ordered(r.request != nil && f.Request == r.request.Request && r.whole && r.consumed == nil && f.Response == r.response) {
+			s.when(f.Calls > 128, models.CodeCallsFull)
+		}
+	case models.CallGranted:
+		taken := r.granted[f.Position] != nil
+		if ordered(r.consumed != nil && !r.settled && f.Request == r.request.Request && f.Position >= 0 && f.Position < r.consumed.Calls && !taken) {
+			r.budget(&s, "call")
+		}
+	case models.CallRefused:
+		c := of(f.Request, f.Position)
+		ordered(c != nil && !c.refused && !c.started)
+	case models.CallIntended:
+		c := of(f.Request, f.Position)
+		if ordered(c != nil && !c.refused && !c.started) && readClass(c.grant.Class) {
+			r.budget(&s, "read")
+		}
+	case models.ToolUnknown:
+		c := of(f.Request, f.Position)
+		ordered(c != nil && c.started && !c.ended && !c.lost)
+	case models.CallReturned:
+		c := of(f.Request, f.Position)
+		ordered(c != nil && c.started && !c.ended)
+	case models.CommandStarted:
+		ok := f.Number == r.commands+1
+		if f.Position != -1 {
+			c := of(f.Request, f.Position)
+			ok = ok && c != nil && c.started && !c.ended && c.grant.Class == models.ClassCommand
+		}
+		if ordered(ok) {
+			if len(r.running) >= 128 {
+				return models.CodeCallsFull
+			}
+			r.budget(&s, "command")
+		}
+	case models.CommandFinished:
+		_, ok := r.running[f.Number]
+		ordered(ok)
+	case models.RoundCompleted:
+		needClean()
+		ordered(f.Round == r.rounds+1)
+	case models.RunCompleted:
+		needClean()
+		ordered(f.Round == r.rounds+1)
+	case models.RunFailed:
+		needClean()
+	case models.WorkerFailed:
+	}
+	return s.first()
+}
+
+func (r *run) release(c models.ReleaseRun, a Asked) models.Code {
+	var s set
+	s.when(c.Pool != "" && !models.ValidID(c.Pool), models.CodeRequestMalformed)
+	r.own(&s, a, c.Fence)
+	r.ended(&s)
+	s.when(r.outstanding(), models.CodeTicketOutstanding)
+	s.when(!r.answered(), models.CodeModelOutcomeUnknown)
+	s.when(r.unknown() > 0, models.CodeUnknownEffect)
+	s.when(r.rejected() || r.settled, models.CodeRunHeld)
+	return s.first()
+}
+
+func (r *run) retry() models.Code {
+	var s set
+	s.when(r.end == "cancelled", models.CodeRunCancelled)
+	s.when(r.outstanding(), models.CodeTicketOutstanding)
+	s.when(r.attempt >= r.registration.Limits.Attempts, models.CodeAllowanceExhausted)
+	s.when(r.end != "failed", models.CodeRunNotFailed)
+	return s.first()
+}
+
+func (r *run) reconcile(c models.Reconcile, a Asked) models.Code {
+	var s set
+	landed, charged := c.Outcome == models.OutcomeLanded, c.Outcome == models.OutcomeChargedUnknown
+	bad := c.Subject != "request" && c.Subject != "call" && c.Subject != "command" && c.Subject != "ticket"
+	bad = bad || c.Outcome != models.OutcomeDidNotHappen && !landed && !charged
+	bad = bad || (c.RequestID != "") != (c.Subject == "ticket") || c.Evidence.IsZero() && !charged
+	bad = bad || c.Result.IsZero() == (landed && c.Subject != "ticket")
+	bad = bad || c.ResultLength < 0 || c.ResultLength > 0 && !(landed && c.Subject == "request")
+	s.when(bad, models.CodeRequestMalformed)
+	s.when(!c.AcknowledgeNoReplay || !c.AcknowledgeOriginalRecordUnchanged || !c.AcknowledgeOriginalUseCharged || charged && !c.AcknowledgeUnknownOutcome, models.CodeAcknowledgementMissing)
+	s.when(r.end == "cancelled", models.CodeRunCancelled)
+	s.when(r.executing(a), models.CodeClaimLive)
+	if len(s) > 0 {
+		return s.first()
+	}
+	t := r.newest()
+	if c.Subject == "ticket" {
+		lapsed := r.outstanding() && (t.state == "queued" && a.At >= r.expires || t.state == "claimed") // its lease is over
+		dead := r.outstanding() && (t.state == "uncertain" || t.state == "failed_unclaimed")
+		if !(lapsed || dead) || t.settled.RequestID != c.RequestID || int64(t.row) != c.Seq {
+			return models.CodeNothingToReconcile
+		}
+	} else {
+		if r.outstanding() {
+			return models.CodeTicketOutstanding
+		}
+		if !r.pending(c.Subject, c.Seq) {
+			return models.CodeNothingToReconcile
+		}
+	}
+	s.when(a.Missing, models.CodeBlobMissing)
+	return s.first()
+}
+
+// pending reports whether that row began an effect of that kind whose outcome is unknown.
+func (r *run) pending(subject string, seq int64) bool {
+	switch subject {
+	case "request":
+		return r.request != nil && int64(r.requestRow) == seq && !r.answered()
+	case "call":
+		for _, c := range r.granted {
+			if c.started && !c.ended && !r.settled && int64(c.startedRow) == seq {
+				return true
+			}
+		}
+	case "command":
+		for _, row := range r.running {
+			if int64(row) == seq {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// admit judges a version-1 request.
+func (r *run) admit(f factory, c models.RequestContinuity, a Asked) models.Code {
+	if c.Version != 1 || c.AcknowledgeUnavailableSourceObservations {
+		return models.CodeRequestMalformed
+	}
+	s := r.holds(f, a)
+	s.when(a.Rebuilt.Version == 2, models.CodeVersionMismatch)
+	s.when(!c.AcknowledgeNoNewGrant || !c.AcknowledgeOriginalConsumption || !c.AcknowledgeRenewedSameAttemptLease, models.CodeAcknowledgementMissing)
+	limit := models.Seconds(7200)
+	if f.policy.Enabled {
+		limit = min(limit, f.policy.MaxValidForSeconds, r.registration.ProviderTimeout)
+	}
+	s.when(c.ValidForSeconds < 1 || c.ValidForSeconds > limit, models.CodeWindowInvalid)
+	s.when(c.RunDigest != a.Current.RunDigest || c.JournalDigest != a.Current.JournalDigest || c.PolicyDigest != a.Current.PolicyDigest, models.CodeDigestStale)
+	s.when(int64(len(r.tickets)) >= f.policy.MaxTicketsPerRun, models.CodeTicketsPerRunReached)
+	s.when(a.Pending >= f.policy.MaxPendingTickets, models.CodePendingTicketsReached)
+	if len(s) > 0 {
+		return s.first()
+	}
+	rec := a.Rebuilt
+	single := len(rec.Calls) == 1 && rec.Calls[0].Class == models.ClassEvidenceRead
+	if rec.Version != 1 || rec.Served != 1 || !single || rec.Module != a.Host.Module || rec.Catalogue != a.Host.Catalogue ||
+		!same(rec.Closing, []models.ClosingResult{{Position: rec.Calls[0].Position, Result: "invalid_query"}}) {
+		return models.CodeSandboxStopped
+	}
+	s.when(c.CandidateDigest != a.Current.CandidateDigest, models.CodeDigestStale)
+	if len(s) == 0 {
+		s.when(a.Missing, models.CodeBlobMissing)
+	}
+	return s.first()
+}
+
+// Holds lists every hold of a candidate that the caller would see, in no order.
+func (m *Model) Holds(a Asked) []models.Code { return m.run().holds(m.factory(), a) }
+
+func (r *run) holds(f factory, a Asked) set {
+	var s set
+	g, rec := *r.registration, a.Rebuilt
+	if r.consumed != nil {
+		for _, t := range r.tickets {
+			s.when(t.settled.ConsumeSeq == int64(r.consumedRow), models.CodeGraphHasTicket)
+		}
+	}
+	s.when(!f.policy.Enabled, models.CodePolicyDisabled)
+	s.when(rec.Version == 2 && !f.policy.AllowUnavailableSourceObservations, models.CodeSettingOff)
+	f.profile(&s, a.Host)
+	s.when(a.Actor != r.actor, models.CodeActorNotOriginal)
+	f.original(&s, r.actor)
+	executing := r.executing(a)
+	s.when(r.end == "cancelled", models.CodeRunCancelled)
+	s.when(executing || r.end == "completed" || r.end == "failed", models.CodeRunNotHeld)
+	s.when(g.Mode != "required", models.CodeCheckpointModeUnsupported)
+	s.when(r.outstanding(), models.CodeTicketOutstanding)
+	queued := r.end == "" && !r.outstanding() && r.ordinary()
+	announced := r.outstanding() && r.newest().state == "queued" && a.At < r.expires
+	s.when(executing || queued || announced, models.CodeClaimLive)
+
+	switch {
+	case r.request == nil || r.request.Checkpoint.IsZero():
+		s.when(true, models.CodeClosureIncomplete)
+	case !r.whole:
+		s.when(true, models.CodeModelOutcomeUnknown)
+	case r.consumed == nil:
+		s.when(true, models.CodeConsumeMissing)
+	}
+	unknown := len(r.running) > 0
+	for _, c := range r.granted {
+		covered := rec.Version == 2 && c.grant.Class == models.ClassSourceObservation
+		unknown = unknown || c.started && !c.ended && !r.settled && !covered
+	}
+	s.when(unknown, models.CodeUnknownEffect)
+	s.when(r.later > 0 && !r.settled, models.CodeLaterActivity)
+	f.changed(&s, g)
+
+	for _, h := range rec.Holds {
+		s.when(true, h.Code)
+	}
+	seen := map[int64]bool{}
+	for _, c := range rec.Calls {
+		seen[c.Position] = true
+		mine := r.granted[c.Position]
+		if mine == nil {
+			s.when(true, models.CodeCallNotGranted)
+			continue
+		}
+		s.when(mine.grant.ID != c.ID || mine.grant.Args != c.Args || mine.grant.Class != c.Class || mine.grant.Tool != c.Tool, models.CodeClosureIncomplete)
+		if c.Class == models.ClassEvidenceRead {
+			s.when(!mine.refused, models.CodeClosureIncomplete)
+			s.when(mine.refused && mine.validator != g.Validator, models.CodeValidatorUnregistered)
+		}
+	}
+	if len(rec.Calls) > 0 {
+		s.when(r.consumed == nil || int64(len(rec.Calls)) != r.consumed.Calls || rec.Tokens != r.consumed.Tokens, models.CodeClosureIncomplete)
+		for position := range r.granted {
+			s.when(!seen[position], models.CodeLaterActivity)
+		}
+	}
+	r.timeLeft(&s, a)
+	r.budget(&s, "request")
+	return s
+}

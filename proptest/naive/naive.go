@@ -1,0 +1,224 @@
+// Package naive says what the kernel should answer, in the simplest way that the rules can be written down: a list of what
+// happened, read again from the start for every question. It shares no code with the kernel but the names of things, the
+// table's order, and the two static tables of which facts name which class.
+//
+// When several refusals apply, the answer is the first in the order of the table. Before any rule of a command come, in
+// this order: identity, the saved answer, the id, the role, other content under the id, and a clock behind the journal.
+package naive
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/models/canon"
+)
+
+// Happened is one event of a journal, with its row's time and actor.
+type Happened struct {
+	At    models.Instant
+	Actor string
+	Event models.Event
+}
+
+// Asked is a command as it arrives, and what surrounds it.
+type Asked struct {
+	Actor   string
+	ID      string
+	Command models.Command
+	At      models.Instant
+	Lease   models.Instant // expiry in force as the store has it, for an ordinary lease
+	Host    models.Host
+	Pending int64
+	Missing bool                     // a blob that the command names is not kept
+	Rebuilt *models.Reconstruction   // for a continuity request
+	Current models.RequestContinuity // the digests as they are now
+}
+
+// Answer is the expected one: Repeat of a saved answer, or a refusal's code, or neither.
+type Answer struct {
+	Code   models.Code
+	Repeat bool
+}
+
+// Model is everything that happened.
+type Model struct {
+	Name    string
+	Factory []Happened
+	Run     []Happened
+	Said    map[string]string // space and id: who said what
+}
+
+// New is a factory before its first row.
+func New(factory string) *Model { return &Model{Name: factory, Said: map[string]string{}} }
+
+// Clone returns a model that goes its own way.
+func (m *Model) Clone() *Model {
+	c := *m
+	c.Factory, c.Run, c.Said = slices.Clone(m.Factory), slices.Clone(m.Run), map[string]string{}
+	for k, v := range m.Said {
+		c.Said[k] = v
+	}
+	return &c
+}
+
+func space(c models.Command) string {
+	switch c.(type) {
+	case models.RegisterRun, models.ClaimRun, models.RequestContinuity:
+		return c.Verb()
+	}
+	if models.ForFactory(c) {
+		return "factory"
+	}
+	return "run"
+}
+
+func said(a Asked) (key, content string) {
+	return space(a.Command) + " " + a.ID, a.Actor + " " + a.Command.Verb() + " " + string(canon.MustMarshal(a.Command))
+}
+
+// Accept records what a command came to.
+func (m *Model) Accept(a Asked, events []models.Event) {
+	key, content := said(a)
+	m.Said[key] = content
+	for _, e := range events {
+		h := Happened{At: a.At, Actor: a.Actor, Event: e}
+		if models.ForFactory(a.Command) {
+			m.Factory = append(m.Factory, h)
+		} else {
+			m.Run = append(m.Run, h)
+		}
+	}
+}
+
+// set collects the refusals that apply.
+type set []models.Code
+
+func (s *set) when(applies bool, code models.Code) {
+	if applies {
+		*s = append(*s, code)
+	}
+}
+
+// first is the one that the table answers, "" for none.
+func (s set) first() models.Code {
+	var best models.Code
+	for _, c := range s {
+		if best == "" || models.Precedence(c) < models.Precedence(best) {
+			best = c
+		}
+	}
+	return best
+}
+
+// Predict says what the command must come to.
+func (m *Model) Predict(a Asked) Answer {
+	f := m.factory()
+	if create, ok := a.Command.(models.CreateFactory); ok {
+		return m.create(a, create)
+	}
+	if models.ForFactory(a.Command) && !f.created {
+		return Answer{Code: models.CodeNotFound}
+	}
+	key, content := said(a)
+	before, used := m.Said[key]
+	_, annotates := a.Command.(models.AnnotateStartup)
+	server := annotates && a.Actor == models.ServerActor
+	last := models.Instant(0)
+	if len(m.Factory) > 0 {
+		last = m.Factory[len(m.Factory)-1].At
+	}
+	if len(m.Run) > 0 && !models.ForFactory(a.Command) {
+		last = max(last, m.Run[len(m.Run)-1].At)
+	}
+	switch {
+	case !f.member(a.Actor) && !server:
+		return Answer{Code: models.CodeIdentityMissing}
+	case used && before == content:
+		return Answer{Repeat: true}
+	case !models.ValidID(a.ID):
+		return Answer{Code: models.CodeRequestMalformed}
+	case !server && !f.has(a.Actor, role(a.Command)):
+		return Answer{Code: models.CodeRoleMissing}
+	case used:
+		return Answer{Code: models.CodeRequestConflict}
+	case a.At < last:
+		return Answer{Code: models.CodeClockBehind}
+	}
+	if models.ForFactory(a.Command) {
+		return Answer{Code: f.decide(a.Command)}
+	}
+	r := m.run()
+	if c, ok := a.Command.(models.RegisterRun); ok {
+		return Answer{Code: r.register(f, c.Registration, a)}
+	}
+	if annotate, ok := a.Command.(models.AnnotateStartup); ok {
+		var s set
+		s.when(!models.ValidID(annotate.Boot), models.CodeRequestMalformed)
+		s.when(!r.outstanding(), models.CodeNotFound)
+		return Answer{Code: s.first()}
+	}
+	if r.registration == nil {
+		return Answer{Code: models.CodeNotFound}
+	}
+	switch c := a.Command.(type) {
+	case models.ClaimRun:
+		return Answer{Code: r.claim(f, c, a)}
+	case models.Append:
+		return Answer{Code: r.append(f, c, a)}
+	case models.RequestContinuity:
+		return Answer{Code: r.admit(f, c, a)}
+	case models.ReleaseRun:
+		return Answer{Code: r.release(c, a)}
+	case models.Reconcile:
+		return Answer{Code: r.reconcile(c, a)}
+	case models.RetryRun:
+		return Answer{Code: r.retry()}
+	case models.CancelRun:
+		var s set
+		s.when(r.end == "cancelled", models.CodeRunCancelled)
+		s.when(r.end == "completed", models.CodeRunFinished)
+		return Answer{Code: s.first()}
+	}
+	panic(fmt.Sprintf("naive: command %T", a.Command))
+}
+
+func role(c models.Command) string {
+	switch c.(type) {
+	case models.ClaimRun, models.Append, models.ReleaseRun:
+		return models.RoleWorker
+	case models.RegisterRun, models.RequestContinuity, models.CancelRun, models.Reconcile, models.RetryRun:
+		return models.RoleOperator
+	case models.AnnotateStartup:
+		return "nobody"
+	}
+	return models.RoleAdministrator
+}
+
+func same(a, b any) bool { return bytes.Equal(canon.MustMarshal(a), canon.MustMarshal(b)) }
+
+// Load is a model of journals that were accepted before.
+func Load(factory string, factoryRows, rows []models.Row) (*Model, error) {
+	m := New(factory)
+	for _, list := range [][]models.Row{factoryRows, rows} {
+		for i := 0; i < len(list); {
+			first := list[i]
+			c, err := models.DecodeCommand(first.CommandName, first.Command)
+			if err != nil {
+				return nil, err
+			}
+			var events []models.Event
+			for range first.N {
+				e, err := models.DecodeEvent(list[i].Kind, list[i].Payload)
+				if err != nil {
+					return nil, err
+				}
+				events = append(events, e)
+				i++
+			}
+			m.Accept(Asked{Actor: first.Actor, ID: first.CommandID, Command: c, At: first.At}, events)
+		}
+	}
+	return m, nil
+}
