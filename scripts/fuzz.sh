@@ -7,7 +7,7 @@ count=0
 for dir in $(git grep -l -E '^func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u); do
 	for target in $(grep -h -o -E '^func Fuzz[A-Za-z0-9_]*' "$dir"/*_test.go | cut -d' ' -f2 | sort -u); do
 		echo "fuzz ./$dir $target"
-		go test "./$dir" -run '^$' -fuzz "^$target\$" -fuzztime "${seconds}s" -parallel 2
+		go test "./$dir" -run '^$' -fuzz "^$target\$" -fuzzminimizetime 1x -fuzztime "${seconds}s" -parallel 2
 		count=$((count + 1))
 	done
 done

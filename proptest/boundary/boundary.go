@@ -42,12 +42,14 @@ type Zone struct {
 var pure = []string{"bytes", "cmp", "crypto/sha256", "encoding/binary", "encoding/hex", "errors", "fmt", "hash", "iter", "slices", "sort",
 	"strconv", "strings"}
 
-// codecStd is what a codec of other people's bytes may use besides: text, numbers and embedded files.
-var codecStd = slices.Concat(pure, []string{"embed", "encoding/base64", "io/fs", "math", "math/big", "math/bits", "path", "regexp",
-	"time", "unicode", "unicode/utf16", "unicode/utf8"})
+// codecStd is what a codec of other people's bytes may use besides: text, numbers, embedded files, tables made once
+// (sync), and the checksums that foreign formats carry.
+var codecStd = slices.Concat(pure, []string{"crypto/sha1", "embed", "encoding/base64", "hash/crc32", "io/fs", "math", "math/big", "math/bits", "path", "regexp",
+	"sync", "time", "unicode", "unicode/utf16", "unicode/utf8"})
 
 // codecs run inside the guest, and natively in its differential tests.
-var codecs = []string{"adapters/pyjson", "adapters/pydanticai", "adapters/openai", "adapters/agentic", "adapters/agentic/catalogue"}
+var codecs = []string{"adapters/pyjson", "adapters/pydanticai", "adapters/openai", "adapters/agentic", "adapters/agentic/catalogue",
+	"adapters/agentic/schema", "adapters/wire", "adapters/anthropic", "adapters/google", "adapters/bedrock"}
 
 // Zones is the table of style, section 1. A folder with Go files that stands in no zone is itself a violation.
 var Zones = []Zone{
@@ -129,6 +131,14 @@ var Zones = []Zone{
 		Dirs: []string{"adapters/sealed/internal/native"}, Std: []string{"*"},
 		Own: slices.Concat([]string{"models", "models/canon", "models/guestabi", "adapters/sealed", "server/engine"}, codecs),
 		Why: "the guest's functions without the guest, for differential tests of what adapters/sealed does",
+	},
+	{
+		Dirs: []string{"adapters/postgres/pgtest"}, Std: []string{"*"}, Libs: []string{"*"},
+		Why: "tests get a database from it; nothing else needs a container",
+	},
+	{
+		Dirs: []string{"server/api/apitest"}, Std: []string{"*"}, Own: []string{"models", "models/canon", "kernel", "server/engine", "server/api"},
+		Why: "tests start the API with it, over any store and any sandbox that they bring",
 	},
 	{
 		Dirs: []string{"clients/..."}, Std: []string{"*"}, Own: []string{"models", "models/canon", "clients/..."},

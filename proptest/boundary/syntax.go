@@ -8,7 +8,7 @@ import (
 
 // BodyFile is the one file of the web packages that reads a request's body, through the route's own limit. Fiber's ways
 // of reading it know no limit once bodies are streamed.
-const BodyFile = "server/api/body.go"
+const BodyFile = "server/api/middleware.go"
 
 // bodyReaders are the methods of Fiber and fasthttp that read a request's body.
 var bodyReaders = []string{"Body", "BodyRaw", "BodyParser", "BodyStream", "RequestBodyStream", "PostBody", "FormValue", "FormFile",
