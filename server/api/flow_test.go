@@ -106,7 +106,7 @@ func TestPolicyRevisions(t *testing.T) {
 }
 
 // FLOW-03: disabled by default, and POST answers policy_disabled. FLOW-32: 50 and 500. FLOW-04: window and both bounds are
-// members of the document. OBS-06, REFUSED-03, ROBS-03: the three switches are off.
+// members of the document. The three switches are off.
 func TestFreshPolicy(t *testing.T) {
 	each(t, Options{}, func(t *testing.T, w *World) {
 		a := w.Send(t, Call{As: Dana, Method: http.MethodGet, Path: policyPath})
@@ -313,7 +313,7 @@ func TestRequestBody(t *testing.T) {
 				t.Errorf("version %s: %+v", value, p)
 			}
 		}
-		// OBS-24: the fourth acknowledgement belongs to version 2, which has its own route.
+		// The fourth acknowledgement belongs to version 2, which has its own route.
 		if p := try("acknowledge_unavailable_source_observations", "true"); p.Code != models.CodeRequestMalformed {
 			t.Errorf("fourth acknowledgement: %+v", p)
 		}
@@ -449,7 +449,7 @@ func TestAccessIsRecorded(t *testing.T) {
 }
 
 // FLOW-20: after an admission the ticket has no owner and no fence until a worker claims it, and a worker finds it in the
-// ordinary announcement.
+// ordinary announcement. FLOW-21: a worker without the live fence is refused for a continuation as for any run.
 func TestAdmissionTakesNoOwnership(t *testing.T) {
 	each(t, Options{Policy: Enabled()}, func(t *testing.T, w *World) {
 		r := w.Hold(t, "run-1")
@@ -470,6 +470,12 @@ func TestAdmissionTakesNoOwnership(t *testing.T) {
 		if l := r.Show(t).Lease; claim.Fence != fence+1 || l.Owner != Worker || l.ClaimID != "claim-2" || claim.Checkpoint != receipt.Derived {
 			t.Fatalf("claim %+v, lease %+v", claim, l)
 		}
+		started := []models.Fact{models.CommandStarted{Command: r.Blob(t, Worker, "command 12"), Number: HeldCommands + 1, Position: -1}}
+		for _, fence := range []int64{0, fence, fence + 2} {
+			refused(t, w.Send(t, Call{As: Worker, Method: http.MethodPut, Path: "/runs/run-1/batches/b",
+				Body: models.Append{Facts: started, Fence: fence}}), models.CodeFenceLost)
+		}
+		r.Append(t, started...)
 	})
 }
 

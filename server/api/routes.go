@@ -57,6 +57,7 @@ func Routes() []Route {
 		send(http.MethodPut, run+"/blobs/{digest}", limitBlob, recorder, (*Server).putBlob),
 		get(run+"/blobs/{digest}", anyone, (*Server).getBlob),
 		send(http.MethodPut, run+"/claims/{claim_id}", limitCommand, worker, (*Server).claim),
+		send(http.MethodPut, run+"/lease", limitCommand, worker, (*Server).renew),
 		send(http.MethodPut, run+"/batches/{command_id}", limitBatch, worker, (*Server).batch),
 		send(http.MethodPut, run+"/cancellations/{command_id}", limitCommand, operator, (*Server).cancel),
 		get(run+"/rows", anyone, (*Server).runRows),

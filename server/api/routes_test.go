@@ -30,6 +30,7 @@ func valid(t *testing.T, w *World, r *Run, route api.Route) Call {
 		"PUT /api/v1/runs/{run_id}/blobs/{digest}":                                 {Path: "/runs/run-1/blobs/" + models.SaltedBlob(r.Salt, blob).String(), Body: blob},
 		"GET /api/v1/runs/{run_id}/blobs/{digest}":                                 {Path: "/runs/run-1/blobs/" + r.Checkpoint.String()},
 		"PUT /api/v1/runs/{run_id}/claims/{claim_id}":                              {Body: models.ClaimRun{LeaseSeconds: 60}},
+		"PUT /api/v1/runs/{run_id}/lease":                                          {Body: map[string]int64{"fence": 1, "lease_seconds": 60}},
 		"PUT /api/v1/runs/{run_id}/batches/{command_id}":                           {Body: models.Append{Fence: 1, Facts: []models.Fact{models.CommandFinished{Number: 1, Receipt: r.Checkpoint}}}},
 		"PUT /api/v1/runs/{run_id}/cancellations/{command_id}":                     {Body: models.CancelRun{}},
 		"GET /api/v1/runs/{run_id}/rows":                                           {},

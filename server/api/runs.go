@@ -173,6 +173,24 @@ func (s *Server) claim(q *request) error {
 	return q.json(http.StatusOK, Claimed{Claim: a.Body, Salt: hex.EncodeToString(salt[:])})
 }
 
+// renew lengthens an ordinary lease of the caller's. It has no command id: sending it again does no harm, for no renewal
+// shortens a lease.
+func (s *Server) renew(q *request) error {
+	run, err := q.id("run_id")
+	if err != nil {
+		return err
+	}
+	var body putLease
+	if err := q.decode(&body); err != nil {
+		return err
+	}
+	end, err := s.engine.Renew(q.ctx, q.caller, run, body.Fence, body.LeaseSeconds)
+	if err != nil {
+		return err
+	}
+	return q.json(http.StatusOK, Renewed{ExpiresAt: end})
+}
+
 func (s *Server) batch(q *request) error {
 	run, id, err := q.ids("run_id", "command_id")
 	if err != nil {

@@ -31,6 +31,11 @@ type Claimed struct {
 	Salt  string    `json:"salt"`
 }
 
+// Renewed answers PUT /runs/{run_id}/lease.
+type Renewed struct {
+	ExpiresAt models.Instant `json:"expires_at"`
+}
+
 // RunList answers GET /runs. Next is what to send as after for the following page, empty at the end.
 type RunList struct {
 	Next string   `json:"next"`
@@ -142,6 +147,10 @@ type (
 		Removed  bool     `json:"removed"`
 		Replaces int64    `json:"replaces"`
 		Roles    []string `json:"roles"`
+	}
+	putLease struct {
+		Fence        int64          `json:"fence"`
+		LeaseSeconds models.Seconds `json:"lease_seconds"`
 	}
 	putRecord struct {
 		Digest models.Digest `json:"digest"`

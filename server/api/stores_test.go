@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/forge-continuity/forge/adapters/postgres"
+	"github.com/forge-continuity/forge/adapters/postgres/pgtest"
 	"github.com/forge-continuity/forge/adapters/sqlite"
 	"github.com/forge-continuity/forge/server/api/apitest"
 	"github.com/forge-continuity/forge/server/engine"
@@ -18,6 +20,7 @@ var stores = []struct {
 	open func(testing.TB) engine.Store
 }{
 	{"sqlite", openSQLite},
+	{"postgres", openPostgres},
 }
 
 func openSQLite(tb testing.TB) engine.Store {
@@ -29,6 +32,18 @@ func openSQLite(tb testing.TB) engine.Store {
 	tb.Cleanup(func() { _ = s.Close() })
 	return s
 }
+
+func openPostgres(tb testing.TB) engine.Store {
+	tb.Helper()
+	s, err := postgres.Open(tb.Context(), pgtest.Open(tb))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // each runs a test once for every store, in a world of its own over a fake sandbox.
 func each(t *testing.T, o apitest.Options, test func(*testing.T, *apitest.World)) {

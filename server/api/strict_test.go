@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/models/canon"
 	"github.com/forge-continuity/forge/server/api"
 	. "github.com/forge-continuity/forge/server/api/apitest"
 )
@@ -113,7 +114,7 @@ func mutate(t *testing.T, path string, body json.RawMessage, emit func(path, cha
 }
 
 // Each route with a command in its body refuses every broken form of it: 400, or 413 above its limit, with nothing written
-// and nothing of the input repeated (FLOW-10, FLOW-33, ROBS-25 for the types; design, Errors).
+// and nothing of the input repeated (FLOW-10 and FLOW-33 for the types; design, Errors).
 func TestStrictBodies(t *testing.T) {
 	each(t, Options{Policy: Enabled()}, func(t *testing.T, w *World) {
 		r := held(t, w)
@@ -252,6 +253,25 @@ func TestStrictAddresses(t *testing.T) {
 			}
 		}
 		unchanged(t, before, snapshot(t, w))
+	})
+}
+
+// Every id that models.ValidID accepts works in an address, as it is and escaped.
+func TestIDsInAddresses(t *testing.T) {
+	each(t, Options{Policy: Enabled()}, func(t *testing.T, w *World) {
+		for i, id := range []string{"a", "A.b-c_9", "-", "...", "_._", strings.Repeat("z", 64), "a.json", "0", "rows", "export"} {
+			r := w.Hold(t, id)
+			request := fmt.Sprintf("%s.%d", id[:min(len(id), 60)], i)
+			r.Admit(t, request)
+			escaped := fmt.Sprintf("%%%02X", id[0]) + id[1:]
+			for _, name := range []string{id, escaped} {
+				a := w.Send(t, Call{As: Dana, Method: http.MethodGet, Path: "/runs/" + name + "/invalid-read-continuity/requests/" + request})
+				var receipt models.ContinuityReceipt
+				if err := canon.Unmarshal(a.Body, &receipt); err != nil || receipt.Run != id || receipt.RequestID != request {
+					t.Errorf("%s: %d %s", name, a.Status, a.Body)
+				}
+			}
+		}
 	})
 }
 
