@@ -19,7 +19,7 @@ import (
 // each, big-endian), prev (32 bytes), then factory, run, actor, kind, payload, command id, command name, command and env,
 // each led by its length (4 bytes, big-endian; the last four are empty except in row 0 of a command), then the number of
 // blob digests (4 bytes) and the digests in order. The bytes hashed are the bytes stored, never a re-encoding.
-// Vectors: fixtures/vectors/rowhash.json.
+// Vectors: fixtures/vectors/formats.json.
 func RowHash(r models.Row) models.Digest {
 	h := sha256.New()
 	h.Write([]byte(models.TagRow))
