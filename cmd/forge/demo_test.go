@@ -28,7 +28,7 @@ var changing = []struct {
 	{regexp.MustCompile(`\d+ KB`), "N KB"},
 }
 
-// The demo tells the same story every time; its own checks fail it where that is not what happened. The transcript is
+// FLOW-13, FLOW-14, FLOW-38, FLOW-39, EPOCH-07 in one line: the demo tells the same story every time, and its own checks fail it where that is not what happened. The transcript is
 // reviewed as a diff: go test ./cmd/forge -run TestDemoTranscript -update
 func TestDemoTranscript(t *testing.T) {
 	var stdout, stderr bytes.Buffer

@@ -34,7 +34,9 @@ func TestServePostgres(t *testing.T) {
 		ctx, interrupt := context.WithCancel(context.Background())
 		s := &server{out: &notify{want: "\n", seen: make(chan struct{})}, ended: make(chan int, 1), interrupt: interrupt}
 		servers = append(servers, s)
-		go func() { s.ended <- run(ctx, []string{"serve", "--database-url", url, "--listen", "127.0.0.1:0"}, s.out, &s.stderr) }()
+		go func() {
+			s.ended <- run(ctx, []string{"serve", "--database-url", url, "--listen", "127.0.0.1:0"}, s.out, &s.stderr)
+		}()
 	}
 	for _, s := range servers {
 		select {
