@@ -40,7 +40,7 @@ func (s State) holds(env models.Env) []*models.Refusal {
 	_, r := profile.Select(f, env.Host)
 	add(r)
 	if env.Actor != s.OriginalActor {
-		add(models.Refuse(models.CodeActorNotOriginal))
+		add(models.Refuse(models.CodeActorNotOriginal, models.D("original_actor", s.OriginalActor)))
 	}
 	add(s.original(env, false))
 	s.runHolds(env, add)

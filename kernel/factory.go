@@ -56,7 +56,7 @@ func DecideFactory(id string, c models.Command, env models.Env) ([]models.Event,
 	case models.RetireProfile:
 		for _, s := range f.Profiles {
 			if s.Profile.ID == c.ID && !s.Retired {
-				return []models.Event{models.ProfileRetired{ID: c.ID}}, nil
+				return []models.Event{models.ProfileRetired(c)}, nil
 			}
 		}
 		return nil, models.Refuse(models.CodeNotFound, models.D("profile", c.ID))
@@ -71,7 +71,7 @@ func DecideFactory(id string, c models.Command, env models.Env) ([]models.Event,
 		if !knows(c.Rules) {
 			return nil, models.Refuse(models.CodeRulesNewer, models.D("rules", c.Rules))
 		}
-		return []models.Event{models.RulesActivated{Rules: c.Rules}}, nil
+		return []models.Event{models.RulesActivated(c)}, nil
 	case models.CreateFactory, models.RegisterRun, models.ClaimRun, models.Append, models.RequestContinuity, models.CancelRun,
 		models.ReleaseRun, models.Reconcile, models.RetryRun, models.AnnotateStartup:
 	}
@@ -95,7 +95,7 @@ func createFactory(c models.CreateFactory, env models.Env) ([]models.Event, *mod
 	}
 	p := models.DefaultPolicy()
 	return []models.Event{
-		models.FactoryCreated{Fixture: c.Fixture},
+		models.FactoryCreated(c),
 		models.PrincipalPut{Principal: models.Principal{Authority: 1, ID: env.Actor, Roles: []string{models.RoleAdministrator}}},
 		models.PolicyPut{Digest: policy.Digest(f.Factory, p), Policy: p},
 	}, nil

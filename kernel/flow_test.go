@@ -320,6 +320,7 @@ func TestIdenticalRequestHasItsReceipt(t *testing.T) {
 	if !again.Repeat || !bytes.Equal(again.Receipt, first.Receipt) {
 		t.Fatalf("repeat: %+v", again)
 	}
+	check()
 	// As a fact about the past it is answered whatever has become of policy, profile, role and lease since.
 	w.Policy(func(p *models.Policy) { p.Enabled = false })
 	w.MustFactory(world.Root, models.RetireProfile{ID: "p1"})

@@ -73,7 +73,7 @@ func (s State) release(c models.ReleaseRun, env models.Env) ([]models.Event, *mo
 	if !s.Claimable() {
 		return nil, models.Refuse(models.CodeRunHeld, models.D("reason", "rejected_evidence_read"))
 	}
-	events := []models.Event{models.ClaimReleased{Fence: c.Fence, Pool: c.Pool}}
+	events := []models.Event{models.ClaimReleased(c)}
 	return events, s.room(len(events))
 }
 
