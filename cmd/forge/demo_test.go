@@ -28,8 +28,9 @@ var changing = []struct {
 	{regexp.MustCompile(`\d+ KB`), "N KB"},
 }
 
-// FLOW-13, FLOW-14, FLOW-38, FLOW-39, EPOCH-07 in one line: the demo tells the same story every time, and its own checks fail it where that is not what happened. The transcript is
-// reviewed as a diff: go test ./cmd/forge -run TestDemoTranscript -update
+// FLOW-39: eleven commands become 13, and the rows of the eleven stay. The demo tells the same story every time, and its own
+// checks fail it where that is not what happened. The transcript is reviewed as a diff:
+// go test ./cmd/forge -run TestDemoTranscript -update
 func TestDemoTranscript(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	start := time.Now()

@@ -98,8 +98,7 @@ func other(b byte) byte {
 	return b ^ 1
 }
 
-// ELIG-01, EPOCH-09: a changed byte in any kind of line of an export file is found, and so is a line that is missing, twice
-// or in another place.
+// A changed byte in any kind of line of an export file is found, and so is a line that is missing, twice or in another place.
 func TestVerifyFindsChanges(t *testing.T) {
 	data, comp := admitted(t)
 	found, err := check(data, comp.sandbox)
@@ -163,6 +162,33 @@ func kinds(byKind map[string][]int) string {
 		out = append(out, fmt.Sprintf("%d %s", len(list), kind))
 	}
 	return strings.Join(out, ", ")
+}
+
+// EPOCH-09: both policy epochs, the old native references, profile and policy revision are bound in the settlement; changing
+// any of them in an exported file is found by name.
+func TestVerifyBindsTheEpochs(t *testing.T) {
+	data, comp := admitted(t)
+	at := bytes.Index(data, []byte(`"kind":"migration.settled"`))
+	if at < 0 {
+		t.Fatal("no settlement in the export")
+	}
+	for _, member := range []string{"selection", "mode", "acknowledgement", "policy_digest", "policy_revision", "old_checkpoint", "response",
+		"custody", "journal", "graph", "profile", "profile_digest", "admission", "consume_seq"} {
+		i := bytes.Index(data[at:], []byte(`"`+member+`":`))
+		if i < 0 {
+			t.Errorf("the settlement has no %s", member)
+			continue
+		}
+		i += at + len(member) + 3
+		if data[i] == '"' {
+			i++
+		}
+		changed := bytes.Clone(data)
+		changed[i] = other(changed[i])
+		if _, err := check(changed, comp.sandbox); models.CodeOf(err) != models.CodeJournalBroken {
+			t.Errorf("%s changed: %v", member, err)
+		}
+	}
 }
 
 // A blob that is not in the file is said to be erased; the rest still verifies.
