@@ -7,6 +7,7 @@ import (
 
 	"github.com/forge-continuity/forge/kernel"
 	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/proptest/invariant"
 	"github.com/forge-continuity/forge/proptest/naive"
 	"github.com/forge-continuity/forge/proptest/world"
 	"pgregory.net/rapid"
@@ -96,121 +97,8 @@ func (k *machine) step(t *rapid.T, before *world.World, c models.Command, env mo
 		}
 		return
 	}
-	a, b := old.Budget.Spent, now.Budget.Spent
-	if b.Commands < a.Commands || b.InputTokens < a.InputTokens || b.OutputTokens < a.OutputTokens || b.Requests < a.Requests ||
-		b.SourceReads < a.SourceReads || b.ToolCalls < a.ToolCalls || now.Attempt < old.Attempt {
-		t.Fatalf("B1: spent %+v after %+v", b, a)
-	}
-	if l := now.Budget.Limits; b.Commands > l.Commands || b.Requests > l.Requests || b.SourceReads > l.SourceReads || b.ToolCalls > l.ToolCalls {
-		t.Fatalf("B2: spent %+v of %+v", b, l)
-	}
-	if now.Budget.Limits != now.Registration.Limits {
-		t.Fatal("B3: limits are not those of the registration")
-	}
-	claims, completions := int64(0), 0
-	for i, e := range got.Events {
-		switch e := e.(type) {
-		case models.ClaimTaken:
-			claims++
-			if e.ExpiresAt <= env.At {
-				t.Fatal("L4: a claim that was over when it began")
-			}
-		case models.RoundCompleted, models.RunCompleted:
-			completions++
-		case models.MigrationSettled:
-			next, ok := got.Events[i+1].(models.LeaseGranted)
-			entry := kernel.Queue(now)
-			if !ok || next.RequestID != e.RequestID || entry == nil || entry.Request != e.RequestID {
-				t.Fatal("K5: settlement, lease in the next row, queue entry")
-			}
-			k.admission(t, before, c.(models.RequestContinuity), next, env)
-		}
-	}
-	if now.Lease.Fence != old.Lease.Fence+claims || claims > 1 {
-		t.Fatalf("L1: fence %d after %d and %d claims", now.Lease.Fence, old.Lease.Fence, claims)
-	}
-	if _, ok := c.(models.ClaimRun); (claims == 1) != ok {
-		t.Fatal("L4: only a worker's claim takes ownership")
-	}
-	if registered := !old.Registered.IsZero(); registered && now.Rounds != old.Rounds+int64(completions) {
-		t.Fatalf("rounds %d after %d and %d completions", now.Rounds, old.Rounds, completions)
-	}
-	k.tickets(t, old, now)
-	if batch, ok := c.(models.Append); ok {
-		if !old.Lease.Live || env.At >= old.Lease.InForce(env.LeaseExpires) || env.Actor != old.Lease.Owner || batch.Fence != old.Lease.Fence || old.End != "" {
-			t.Fatal("L3, K6: an append without ownership")
-		}
-		if ticket, ok := old.Tickets.Last(); ok && ticket.State == "claimed" {
-			f := w.FactoryState
-			profile := slices.IndexFunc(f.Profiles, func(p models.StoredProfile) bool { return p.Profile.ID == ticket.Profile })
-			if !f.Policy.Enabled || !f.Has(old.OriginalActor, models.RoleOperator) || f.Profiles[profile].Retired || f.Profiles[profile].Profile.Module != w.Host.Module {
-				t.Fatal("K6: an effect after what stops a ticket")
-			}
-			for _, x := range []models.Frozen{old.Registration.Source} {
-				if r, _ := f.Record(models.RecordSource, x.Record); r.Digest != x.Digest {
-					t.Fatal("K6: an effect after the source changed")
-				}
-			}
-		}
-	}
-}
-
-func (k *machine) admission(t *rapid.T, before *world.World, c models.RequestContinuity, lease models.LeaseGranted, env models.Env) {
-	f, s := before.FactoryState, before.State
-	g := s.Registration
-	end := env.At.Add(min(f.Policy.MaxValidForSeconds, g.ProviderTimeout, 7200))
-	if g.TimeBudget == models.TimeBudgetAbsolute {
-		end = min(end, g.ActiveDeadline)
-	}
-	switch {
-	case lease.ExpiresAt > end || lease.ExpiresAt <= env.At:
-		t.Fatalf("L5: lease until %d, at most %d", lease.ExpiresAt, end)
-	case s.Counters() != k.w.State.Counters():
-		t.Fatal("K7: the admission moved a counter")
-	case !f.Policy.Enabled:
-		t.Fatal("P3: admitted with the policy disabled")
-	case !slices.ContainsFunc(f.Profiles, func(p models.StoredProfile) bool {
-		return !p.Retired && p.Profile.Module == before.Host.Module && p.Profile.Catalogue == before.Host.Catalogue
-	}):
-		t.Fatal("F1: admitted without a current profile of the installed code")
-	case !c.AcknowledgeNoNewGrant || !c.AcknowledgeOriginalConsumption || !c.AcknowledgeRenewedSameAttemptLease:
-		t.Fatal("admitted without an acknowledgement")
-	case int64(len(k.w.State.Tickets.Tickets)) > f.Policy.MaxTicketsPerRun || env.Pending+1 > f.Policy.MaxPendingTickets:
-		t.Fatal("admitted over a bound")
-	case env.Actor != s.OriginalActor:
-		t.Fatal("admitted by somebody else")
-	}
-}
-
-// moves are the ways of a ticket (rules, section 6), as far as this version goes.
-var moves = map[string][]string{
-	"queued": {"claimed", "failed_unclaimed", "closed"}, "claimed": {"uncertain", "completed", "ended", "closed"},
-	"failed_unclaimed": {"closed"}, "uncertain": {"closed"},
-}
-
-func (k *machine) tickets(t *rapid.T, old, now kernel.State) {
-	graphs := map[models.Digest]bool{}
-	for i, ticket := range now.Tickets.Tickets {
-		if graphs[ticket.Graph] {
-			t.Fatal("T1: two tickets for one graph")
-		}
-		graphs[ticket.Graph] = true
-		if i >= len(old.Tickets.Tickets) {
-			continue
-		}
-		was := old.Tickets.Tickets[i]
-		if was.State != ticket.State && !slices.Contains(moves[was.State], ticket.State) {
-			t.Fatalf("T2: a ticket went from %s to %s", was.State, ticket.State)
-		}
-		was.State, was.Turns = ticket.State, ticket.Turns
-		if was != ticket {
-			t.Fatalf("T3: a ticket changed: %+v", ticket)
-		}
-	}
-	if entry := kernel.Queue(now); entry != nil && entry.Request != "" {
-		if last, _ := now.Tickets.Last(); last.State != "queued" || last.RequestID != entry.Request {
-			t.Fatalf("T2: %s is queued as %s", entry.Request, last.State)
-		}
+	if err := invariant.Step(old, now, c, env, got.Events); err != nil {
+		t.Fatal(err)
 	}
 }
 

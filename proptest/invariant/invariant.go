@@ -1,0 +1,193 @@
+// Package invariant checks what one accepted command may do to a run: the numbered invariants that stand at the top of the
+// kernel's machines, and those of the continuity rules (section 7) that a single step shows.
+package invariant
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/forge-continuity/forge/kernel"
+	"github.com/forge-continuity/forge/kernel/ticket"
+	"github.com/forge-continuity/forge/models"
+)
+
+// Step checks the way from one state to the next. env is what Decide read.
+func Step(old, now kernel.State, c models.Command, env models.Env, events []models.Event) error {
+	for _, check := range []func(kernel.State, kernel.State, models.Command, models.Env, []models.Event) error{spent, owned, settled, tickets, progress} {
+		if err := check(old, now, c, env, events); err != nil {
+			return fmt.Errorf("%w: %s gave %d events\nfrom %s\nto   %s", err, c.Verb(), len(events), old.Encode(), now.Encode())
+		}
+	}
+	return nil
+}
+
+func spent(old, now kernel.State, _ models.Command, _ models.Env, _ []models.Event) error {
+	a, b, l := old.Budget.Spent, now.Budget.Spent, now.Budget.Limits
+	switch {
+	case b.Commands < a.Commands || b.InputTokens < a.InputTokens || b.OutputTokens < a.OutputTokens || b.Requests < a.Requests ||
+		b.SourceReads < a.SourceReads || b.ToolCalls < a.ToolCalls || now.Attempt < old.Attempt:
+		return fmt.Errorf("B1: spent %+v after %+v", b, a)
+	case b.Commands > l.Commands || b.Requests > l.Requests || b.SourceReads > l.SourceReads || b.ToolCalls > l.ToolCalls || now.Attempt > l.Attempts:
+		return fmt.Errorf("B2: spent %+v of %+v", b, l)
+	case l != now.Registration.Limits || !old.Registered.IsZero() && old.Registration != now.Registration:
+		return fmt.Errorf("B3: limits or registration changed")
+	case b.Commands != now.Custody.CommandCount:
+		return fmt.Errorf("C4: %d command rows, %d counted", now.Custody.CommandCount, b.Commands)
+	}
+	return nil
+}
+
+// owned: claims, fences, and who may write.
+func owned(old, now kernel.State, c models.Command, env models.Env, events []models.Event) error {
+	claims := int64(0)
+	for _, e := range events {
+		if taken, ok := e.(models.ClaimTaken); ok {
+			claims++
+			if taken.ExpiresAt <= env.At {
+				return fmt.Errorf("L4: a claim that was over when it began")
+			}
+			if old.Lease.Executing(env.At, env.LeaseExpires) {
+				return fmt.Errorf("L1: a claim beside a live one")
+			}
+		}
+	}
+	_, asked := c.(models.ClaimRun)
+	if now.Lease.Fence != old.Lease.Fence+claims || asked != (claims == 1) {
+		return fmt.Errorf("L1, L4: fence %d after %d and %d claims", now.Lease.Fence, old.Lease.Fence, claims)
+	}
+	batch, ok := c.(models.Append)
+	if !ok {
+		return nil
+	}
+	l := old.Lease
+	if !l.Live || env.At >= l.InForce(env.LeaseExpires) || env.Actor != l.Owner || batch.Fence != l.Fence || old.End != "" {
+		return fmt.Errorf("L3, K6: an append without ownership")
+	}
+	if t, ok := old.Tickets.Last(); ok && t.State == ticket.Claimed {
+		f := env.Factory
+		i := slices.IndexFunc(f.Profiles, func(p models.StoredProfile) bool { return p.Profile.ID == t.Profile })
+		source, _ := f.Record(models.RecordSource, old.Registration.Source.Record)
+		if !f.Policy.Enabled || !f.Has(old.OriginalActor, models.RoleOperator) || f.Profiles[i].Retired ||
+			f.Profiles[i].Profile.Module != env.Host.Module || source.Digest != old.Registration.Source.Digest {
+			return fmt.Errorf("K6: an effect after what stops a ticket")
+		}
+	}
+	return nil
+}
+
+// settled: what an admission is.
+func settled(old, now kernel.State, c models.Command, env models.Env, events []models.Event) error {
+	i := slices.IndexFunc(events, func(e models.Event) bool { return e.Kind() == "migration.settled" })
+	asked, ok := c.(models.RequestContinuity)
+	if ok != (i >= 0) {
+		return fmt.Errorf("K5: a settlement without a request, or a request without one")
+	}
+	if i < 0 {
+		return nil
+	}
+	m := events[i].(models.MigrationSettled)
+	entry := kernel.Queue(now)
+	if i != len(events)-2 || entry == nil || entry.Request != m.RequestID {
+		return fmt.Errorf("K5: settlement, lease in the next row, queue entry")
+	}
+	lease, ok := events[i+1].(models.LeaseGranted)
+	if !ok || lease.RequestID != m.RequestID || now.Lease.Live {
+		return fmt.Errorf("K5: settlement, lease in the next row, nobody's")
+	}
+	f, g := env.Factory, old.Registration
+	end := env.At.Add(min(f.Policy.MaxValidForSeconds, g.ProviderTimeout, models.MaxWindow))
+	if g.TimeBudget == models.TimeBudgetAbsolute {
+		end = min(end, g.ActiveDeadline)
+	}
+	switch {
+	case lease.ExpiresAt > end || lease.ExpiresAt <= env.At:
+		return fmt.Errorf("L5: lease until %d, at most %d", lease.ExpiresAt, end)
+	case old.Counters() != now.Counters():
+		return fmt.Errorf("K7: the admission moved a counter")
+	case !f.Policy.Enabled:
+		return fmt.Errorf("P3: admitted with the policy disabled")
+	case !slices.ContainsFunc(f.Profiles, func(p models.StoredProfile) bool {
+		return !p.Retired && p.Profile.Module == env.Host.Module && p.Profile.Catalogue == env.Host.Catalogue
+	}):
+		return fmt.Errorf("F1: admitted without a current profile of the installed code")
+	case !asked.AcknowledgeNoNewGrant || !asked.AcknowledgeOriginalConsumption || !asked.AcknowledgeRenewedSameAttemptLease || m.Version != 1:
+		return fmt.Errorf("rules, invariant 18: an acknowledgement is missing")
+	case int64(len(now.Tickets.Tickets)) > f.Policy.MaxTicketsPerRun || env.Pending+1 > f.Policy.MaxPendingTickets:
+		return fmt.Errorf("rules, invariant 19: admitted over a bound")
+	case env.Actor != old.OriginalActor || old.Custody.Unknown() > 0 || old.End != "" || old.Lease.Executing(env.At, env.LeaseExpires):
+		return fmt.Errorf("admitted what was not held")
+	}
+	return nil
+}
+
+// moves are the ways of a ticket (rules, section 6), as far as this version goes.
+func move(from, to string) bool {
+	switch from {
+	case to:
+		return true
+	case ticket.Queued:
+		return to == ticket.Claimed || to == ticket.FailedUnclaimed || to == ticket.Closed
+	case ticket.Claimed:
+		return to == ticket.Uncertain || to == ticket.Completed || to == ticket.Ended || to == ticket.Closed
+	case ticket.FailedUnclaimed, ticket.Uncertain:
+		return to == ticket.Closed
+	}
+	return false
+}
+
+func tickets(old, now kernel.State, c models.Command, _ models.Env, _ []models.Event) error {
+	list := now.Tickets.Tickets
+	for i, t := range list {
+		if slices.ContainsFunc(list[:i], func(u ticket.Ticket) bool { return u.Graph == t.Graph || u.RequestID == t.RequestID }) {
+			return fmt.Errorf("T1: two tickets for one graph or id")
+		}
+		if t.Outstanding() && i < len(list)-1 {
+			return fmt.Errorf("T2: an older ticket is outstanding")
+		}
+		if i >= len(old.Tickets.Tickets) {
+			continue
+		}
+		was := old.Tickets.Tickets[i]
+		if !move(was.State, t.State) {
+			return fmt.Errorf("T2: a ticket went from %s to %s", was.State, t.State)
+		}
+		was.State, was.Turns = t.State, t.Turns
+		if was != t {
+			return fmt.Errorf("T3: a ticket changed: %+v", t)
+		}
+	}
+	if e := kernel.Queue(now); e != nil && e.Request != "" {
+		if last, _ := now.Tickets.Last(); last.State != ticket.Queued || last.RequestID != e.Request {
+			return fmt.Errorf("T2: %s is queued as %s", e.Request, last.State)
+		}
+	}
+	if last, ok := old.Tickets.Last(); ok && last.Outstanding() {
+		switch c.(type) {
+		case models.RetryRun, models.ReleaseRun, models.RequestContinuity:
+			return fmt.Errorf("rules, invariant 26: %s while a ticket is outstanding", c.Verb())
+		}
+	}
+	return nil
+}
+
+// progress: rounds move with completions alone, and a response is consumed once.
+func progress(old, now kernel.State, _ models.Command, _ models.Env, events []models.Event) error {
+	completions := int64(0)
+	for _, e := range events {
+		switch e := e.(type) {
+		case models.RoundCompleted, models.RunCompleted:
+			completions++
+		case models.ResponseConsumed:
+			if old.Custody.Turn.Request == e.Request && old.Custody.Turn.ConsumeSeq > 0 {
+				return fmt.Errorf("C3: response %d consumed again", e.Request)
+			}
+		}
+	}
+	if !old.Registered.IsZero() && now.Rounds != old.Rounds+completions {
+		return fmt.Errorf("rules, invariant 28: rounds %d after %d and %d completions", now.Rounds, old.Rounds, completions)
+	}
+	if old.End == kernel.EndCompleted || old.End == kernel.EndCancelled {
+		return fmt.Errorf("something follows the end")
+	}
+	return nil
+}
