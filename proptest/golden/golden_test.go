@@ -1,4 +1,4 @@
-package proptest_test
+package golden_test
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-const journals = "../fixtures/journals"
+const journals = "../../fixtures/journals"
 
 // golden are the journals that the current rules write, by file name.
 var golden = map[string]func() *world.World{"finished": world.Finished, "everything": world.Everything}
