@@ -1,0 +1,102 @@
+package wire
+
+import (
+	_ "embed"
+	"strings"
+	"sync"
+
+	"github.com/forge-continuity/forge/adapters/pydanticai"
+	"github.com/forge-continuity/forge/adapters/pyjson"
+)
+
+var (
+	//go:embed profiles-2.55.0.txt
+	profiles2550 string
+	//go:embed profiles-2.58.0.txt
+	profiles2580 string
+)
+
+// Profile is the SDK's model profile: what changes how an answer is read or a history is rendered. It belongs to an API, a
+// provider and a model name; ProfileOf has the SDK's own. The zero Profile has the defaults.
+type Profile struct{ set *pyjson.Value }
+
+// NewProfile makes a profile of the members of a JSON object, as the SDK names them.
+func NewProfile(set *pyjson.Value) Profile { return Profile{set} }
+
+// ProfileOf returns the profile that this version of the SDK has for a model, and whether the table knows the model. api is
+// "openai-chat", "openai-responses", "anthropic", "google" or "bedrock".
+func ProfileOf(v pydanticai.Version, api, provider, model string) (Profile, bool) {
+	p, ok := profileTable(v)[api+" "+provider+" "+model]
+	if !ok {
+		return Profile{}, false
+	}
+	set, err := ParseJSON([]byte(p), "")
+	if err != nil {
+		panic("wire: profile table: " + err.Error())
+	}
+	return Profile{set}, true
+}
+
+var table2550 = sync.OnceValue(func() map[string]string { return parseProfiles(profiles2550) })
+var table2580 = sync.OnceValue(func() map[string]string { return parseProfiles(profiles2580) })
+
+func profileTable(v pydanticai.Version) map[string]string {
+	if v == pydanticai.V2580 {
+		return table2580()
+	}
+	return table2550()
+}
+
+func parseProfiles(text string) map[string]string {
+	table := map[string]string{}
+	var names []string
+	for _, line := range strings.Split(text, "\n") {
+		switch {
+		case line == "" || line[0] == '#':
+		case line[0] == '{':
+			for _, n := range names {
+				table[n] = line
+			}
+			names = nil
+		default:
+			names = append(names, line)
+		}
+	}
+	return table
+}
+
+// Flag returns a Boolean of the profile, false where it is not said.
+func (p Profile) Flag(name string) bool { return p.set.Get(name).IsTrue() }
+
+// On returns a Boolean that is true where it is not said.
+func (p Profile) On(name string) bool { return !p.set.Get(name).IsFalse() }
+
+// Text returns a text of the profile, "" where it is not said.
+func (p Profile) Text(name string) string { return TextOf(p.set, name) }
+
+// Has reports whether a list of the profile holds the text; a list that is not said holds everything in other.
+func (p Profile) Has(name, text string, other ...string) bool {
+	list := p.set.Get(name)
+	if !list.Is(pyjson.Array) {
+		for _, o := range other {
+			if o == text {
+				return true
+			}
+		}
+		return false
+	}
+	for _, item := range list.Items {
+		if item.Text == text {
+			return true
+		}
+	}
+	return false
+}
+
+// Tags returns the tags that thinking inside a text stands between.
+func (p Profile) Tags() [2]string {
+	if list := Items(p.set, "thinking_tags"); len(list) == 2 {
+		return [2]string{list[0].Text, list[1].Text}
+	}
+	return [2]string{"<think>", "</think>"}
+}
