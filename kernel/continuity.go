@@ -307,7 +307,11 @@ func (s State) requestContinuity(id string, c models.RequestContinuity, env mode
 	} else if c.ValidForSeconds < 1 || c.ValidForSeconds > models.MaxWindow {
 		add(models.Refuse(models.CodeWindowInvalid, models.D("got", int64(c.ValidForSeconds)), models.D("limit", int64(models.MaxWindow))))
 	}
-	add(stale("run", c.RunDigest, s.RunDigest()))
+	if s.attempted(c.RunDigest) {
+		add(models.Refuse(models.CodeAttemptMismatch, models.D("attempt", s.Attempt)))
+	} else {
+		add(stale("run", c.RunDigest, s.RunDigest()))
+	}
 	add(stale("journal", c.JournalDigest, s.Head.Digest()))
 	add(stale("policy", c.PolicyDigest, f.PolicyDigest))
 	if int64(len(s.Tickets.Tickets)) >= f.Policy.MaxTicketsPerRun {
@@ -343,6 +347,17 @@ func early(c models.Code) bool {
 	n := models.Precedence(c)
 	return n <= models.Precedence(models.CodeTicketOutstanding) ||
 		n >= models.Precedence(models.CodeSourceChanged) && n <= models.Precedence(models.CodeDigestStale)
+}
+
+// attempted reports whether a run digest is that of an earlier attempt of this run (FLOW-17).
+func (s State) attempted(run models.Digest) bool {
+	earlier := s
+	for earlier.Attempt = s.Registration.Attempt; earlier.Attempt < s.Attempt; earlier.Attempt++ {
+		if earlier.RunDigest() == run {
+			return true
+		}
+	}
+	return false
 }
 
 func stale(name string, got, want models.Digest) *models.Refusal {

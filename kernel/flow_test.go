@@ -394,6 +394,27 @@ func TestOnlyAHeldRun(t *testing.T) {
 	refused(t, none.Do(world.Dana, "r", models.RequestContinuity{Version: 1}), models.CodeNotFound)
 }
 
+// FLOW-17, the attempt: what was read of an earlier attempt is named as such.
+func TestExactAttempt(t *testing.T) {
+	w := world.Executing()
+	first := w.State.RunDigest()
+	w.MustAppend(models.RunFailed{Report: world.Blob("r")})
+	w.Must(world.Dana, "retry", models.RetryRun{})
+	w.MustClaim(world.Worker)
+	w.Stop()
+	c := w.Request(600)
+	c.RunDigest = first
+	check := unmoved(t, w)
+	refused(t, w.Do(world.Dana, "r", c), models.CodeAttemptMismatch, "attempt", "2")
+	c.RunDigest = world.Plain("x")
+	refused(t, w.Do(world.Dana, "r", c), models.CodeDigestStale, "digest", "run")
+	check()
+	accepted(t, w.Do(world.Dana, "r", w.Request(600)))
+	if m := w.Candidate(world.Dana); m.Attempt != 2 {
+		t.Errorf("attempt %d", m.Attempt)
+	}
+}
+
 // The original actor alone admits (rules O20); FLOW-16 and EPOCH-05 at the kernel.
 func TestOnlyTheOriginalActorAdmits(t *testing.T) {
 	w := world.Held()
@@ -580,6 +601,19 @@ func TestOrdinaryClaimKeepsItsOwnBounds(t *testing.T) {
 	}
 	w.Now = deadline
 	refused(t, claim(7200), models.CodeDeadlinePassed)
+}
+
+// FLOW-26: the candidate shows that no active time remains, from the very instant on.
+func TestCandidateShowsAPassedDeadline(t *testing.T) {
+	deadline := world.Start.Add(2000)
+	w := world.Held(func(g *models.Registration) { g.TimeBudget, g.ActiveDeadline = models.TimeBudgetAbsolute, deadline })
+	w.Now = deadline - 1
+	if c := w.Candidate(world.Dana); !c.Eligible {
+		t.Errorf("held by %v", holds(c))
+	}
+	w.Now = deadline
+	held(t, w.Candidate(world.Dana), models.CodeDeadlinePassed)
+	refused(t, w.Do(world.Dana, "r", w.Request(600)), models.CodeDeadlinePassed)
 }
 
 // FLOW-27
