@@ -279,7 +279,7 @@ func (p *parser) usage(existing wire.Usage, use *pyjson.Value, whole bool, path 
 			u.SetDetail(key, num(v, "/"+key))
 		}
 	}
-	if whole {
+	if whole && !p.o.Old() {
 		if n := num(use.Get("cache_creation").Get("ephemeral_1h_input_tokens"), "/cache_creation"); n != 0 {
 			u.SetDetail("ephemeral_1h_input_tokens", n)
 		}
@@ -287,7 +287,7 @@ func (p *parser) usage(existing wire.Usage, use *pyjson.Value, whole bool, path 
 	if n := num(use.Get("output_tokens_details").Get("thinking_tokens"), "/output_tokens_details"); n != 0 {
 		u.SetDetail("thinking_tokens", n)
 	}
-	if n := num(use.Get("server_tool_use").Get("web_search_requests"), "/server_tool_use"); n != 0 {
+	if n := num(use.Get("server_tool_use").Get("web_search_requests"), "/server_tool_use"); n != 0 && !p.o.Old() {
 		u.SetDetail("web_search_requests", n)
 	}
 	iterations := wire.Items(use, "iterations")
@@ -326,7 +326,7 @@ func (p *parser) usage(existing wire.Usage, use *pyjson.Value, whole bool, path 
 		for _, it := range compaction {
 			total += num(it.Get("cache_creation").Get("ephemeral_1h_input_tokens"), "/iterations")
 		}
-		if total != 0 {
+		if total != 0 && !p.o.Old() {
 			u.SetDetail("compaction_ephemeral_1h_input_tokens", total)
 		}
 	}

@@ -84,6 +84,7 @@ func Parse(o wire.Options, body []byte) (*wire.Response, error) {
 type parser struct {
 	o       wire.Options
 	ids     *wire.IDs
+	stream  bool
 	dropped []wire.Dropped
 }
 
@@ -185,6 +186,9 @@ func (p *parser) parts(candidate *pyjson.Value) ([]*wire.Part, error) {
 	grounding := wire.Present(candidate, "groundingMetadata")
 	var out []*wire.Part
 	native := hasNative(raw)
+	if !native && p.o.Old() {
+		out = append(out, p.grounding(grounding, nil)...)
+	}
 	if !native {
 		out = append(out, p.urlContext(wire.Present(candidate, "urlContextMetadata"))...)
 	} else {
@@ -219,6 +223,9 @@ func (p *parser) parts(candidate *pyjson.Value) ([]*wire.Part, error) {
 			searches = append(searches, part.CallID)
 		}
 		out = append(out, part)
+	}
+	if p.o.Old() {
+		return out, nil
 	}
 	if lastWeb != nil {
 		fillSources(lastWeb, grounding)
@@ -281,7 +288,7 @@ func (p *parser) part(v *pyjson.Value, kind, path string, codeID *string) (*wire
 	case "executableCode":
 		code := v.Get(kind)
 		id := p.ids.New()
-		if p.o.Request.Native("file_search") {
+		if p.o.Request.Native("file_search") && (!p.o.Old() || p.stream) {
 			if query, ok := fileSearchQuery(wire.TextOf(code, "code")); ok {
 				return &wire.Part{Kind: wire.NativeCall, Tool: "file_search", CallID: id, Args: wire.Obj("query", query), Provider: provider}, details, nil
 			}
@@ -437,6 +444,9 @@ func fillFileSearch(part *wire.Part, grounding *pyjson.Value) {
 func (p *parser) grounding(grounding *pyjson.Value, searches []string) []*wire.Part {
 	var out []*wire.Part
 	provider := &p.o.Provider
+	if p.o.Old() {
+		out = p.webGrounding(grounding)
+	}
 	if list := contexts(grounding); len(list.Items) > 0 {
 		if len(searches) == 0 {
 			id := p.ids.New()
@@ -447,6 +457,15 @@ func (p *parser) grounding(grounding *pyjson.Value, searches []string) []*wire.P
 			out = append(out, &wire.Part{Kind: wire.NativeReturn, Tool: "file_search", CallID: id, Value: list, Provider: provider, AtUS: p.o.AtUS})
 		}
 	}
+	if !p.o.Old() {
+		out = append(out, p.webGrounding(grounding)...)
+	}
+	return out
+}
+
+func (p *parser) webGrounding(grounding *pyjson.Value) []*wire.Part {
+	var out []*wire.Part
+	provider := &p.o.Provider
 	if queries := wire.Present(grounding, "webSearchQueries"); queries != nil && len(queries.Items) > 0 {
 		id := p.ids.New()
 		ret := &wire.Part{Kind: wire.NativeReturn, Tool: "web_search", CallID: id, Provider: provider, AtUS: p.o.AtUS}
@@ -483,6 +502,9 @@ func (p *parser) usage(existing *wire.Usage, v *pyjson.Value, path string) (wire
 	u, err := p.metadata(existing, wire.Present(v, "usageMetadata"), path+"/usageMetadata")
 	if err != nil {
 		return u, err
+	}
+	if p.o.Old() {
+		return u, nil
 	}
 	queries := map[string]bool{}
 	source := false
@@ -523,7 +545,7 @@ func (p *parser) metadata(existing *wire.Usage, m *pyjson.Value, path string) (w
 		"promptTokensDetails", "cacheTokensDetails", "candidatesTokensDetails", "toolUsePromptTokensDetails"} {
 		anything = anything || wire.Truthy(m.Get(name))
 	}
-	if !anything {
+	if m == nil || !anything && !p.o.Old() {
 		return u, nil
 	}
 	count := func(v *pyjson.Value, at string) (int64, error) {

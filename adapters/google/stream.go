@@ -18,7 +18,7 @@ func ParseStream(o wire.Options, body []byte) (*wire.Response, error) {
 		return nil, wire.Fail(wire.Truncated, "", "an empty stream")
 	}
 	ids := o.NewIDs()
-	s := &stream{p: parser{o: o, ids: ids}, m: wire.NewManager(ids, o.Request.ToolKinds), details: pyjson.NewObject()}
+	s := &stream{p: parser{o: o, ids: ids, stream: true}, m: wire.NewManager(ids, o.Request.ToolKinds), details: pyjson.NewObject()}
 	s.r.ModelName = o.Model
 	for i, e := range events {
 		path := "/" + itoa(i)
@@ -47,16 +47,8 @@ func ParseStream(o wire.Options, body []byte) (*wire.Response, error) {
 	if !s.finished {
 		return nil, wire.Fail(wire.Truncated, "", "no finish reason")
 	}
-	for _, part := range s.files {
-		fillFileSearch(part, s.ground)
-	}
-	if s.web != nil {
-		fillSources(s.web, s.ground)
-	}
-	if !s.native {
-		for _, part := range s.p.grounding(s.ground, s.searches) {
-			s.m.Put("", part)
-		}
+	if !o.Old() {
+		s.finish()
 	}
 	if err := ids.Err(); err != nil {
 		return nil, err
@@ -76,6 +68,21 @@ func ParseStream(o wire.Options, body []byte) (*wire.Response, error) {
 		}
 	}
 	return &s.r, nil
+}
+
+// finish adds what only the grounding metadata of the whole stream tells.
+func (s *stream) finish() {
+	for _, part := range s.files {
+		fillFileSearch(part, s.ground)
+	}
+	if s.web != nil {
+		fillSources(s.web, s.ground)
+	}
+	if !s.native {
+		for _, part := range s.p.grounding(s.ground, s.searches) {
+			s.m.Put("", part)
+		}
+	}
 }
 
 type stream struct {
@@ -156,7 +163,25 @@ func (s *stream) chunk(v *pyjson.Value, path string, first bool) (err error) {
 			return err
 		}
 	}
+	if s.p.o.Old() && len(parts) > 0 {
+		s.groundFiles(wire.Present(candidate, "groundingMetadata"))
+	}
 	return nil
+}
+
+// groundFiles gives file searches their results as V2330 does: from the chunk they end in, and from no later one.
+func (s *stream) groundFiles(grounding *pyjson.Value) {
+	if s.native {
+		for _, part := range s.files {
+			fillFileSearch(part, grounding)
+		}
+		return
+	}
+	list := contexts(grounding)
+	if n := len(s.searches); n > 0 && len(list.Items) > 0 {
+		s.m.Put("", &wire.Part{Kind: wire.NativeReturn, Tool: "file_search", CallID: s.searches[n-1], Value: list, Provider: &s.p.o.Provider, AtUS: s.p.o.AtUS})
+		s.searches = nil
+	}
 }
 
 func (s *stream) part(v *pyjson.Value, path string) error {

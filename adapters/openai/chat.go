@@ -76,7 +76,7 @@ func ParseChat(o wire.Options, body []byte) (*wire.Response, error) {
 	} else {
 		p.drop("/choices/0/message/annotations", "annotations", len(wire.Items(message, "annotations")) > 0)
 	}
-	if tier := wire.TextOf(v, "service_tier"); tier != "" {
+	if tier := wire.TextOf(v, "service_tier"); tier != "" && !o.Old() {
 		details = details.With("service_tier", pyjson.NewString(tier))
 	}
 	parts, err := p.parts(message, "/choices/0/message")

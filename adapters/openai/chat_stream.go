@@ -147,10 +147,10 @@ func (s *chatStream) chunk(v *pyjson.Value, path string, first bool) error {
 	if m := wire.TextOf(v, "model"); m != "" {
 		s.r.ModelName = m
 	}
-	if tier := wire.TextOf(v, "service_tier"); tier != "" {
+	if tier := wire.TextOf(v, "service_tier"); tier != "" && !s.o.Old() {
 		s.set("service_tier", pyjson.NewString(tier))
 	}
-	if s.d.openrouter {
+	if s.d.openrouter && (!s.o.Old() || len(wire.Items(v, "choices")) > 0) {
 		s.details = openrouterUsageDetails(s.details, v)
 	}
 	choices := wire.Items(v, "choices")

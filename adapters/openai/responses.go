@@ -131,7 +131,7 @@ func (p *responsesParser) commonDetails(details, v *pyjson.Value) (*pyjson.Value
 	if wire.Present(v, "background").IsTrue() {
 		details = details.With("background", pyjson.NewBool(true))
 	}
-	if tier := wire.TextOf(v, "service_tier"); tier != "" {
+	if tier := wire.TextOf(v, "service_tier"); tier != "" && !p.o.Old() {
 		details = details.With("service_tier", pyjson.NewString(tier))
 	}
 	return details, nil
@@ -162,7 +162,7 @@ func (p *responsesParser) item(item *pyjson.Value, path, responseID string, pair
 				continue
 			}
 			text := wire.TextOf(content, "text")
-			if text == "" {
+			if text == "" && !p.o.Old() {
 				continue
 			}
 			var details *pyjson.Value
@@ -555,7 +555,7 @@ func matchSearch(id string, given bool, pending []string) (string, []string) {
 func (p *responsesParser) usage(v *pyjson.Value, path string) (wire.Usage, error) {
 	var u wire.Usage
 	searches := int64(0)
-	if status := wire.TextOf(v, "status"); status != "in_progress" && status != "queued" {
+	if status := wire.TextOf(v, "status"); status != "in_progress" && status != "queued" && !p.o.Old() {
 		if n, ok := v.At("tool_usage", "web_search", "num_requests").Int(); ok {
 			searches = n
 		} else {

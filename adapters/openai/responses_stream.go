@@ -304,7 +304,7 @@ func (s *responsesStream) terminal(kind string, r *pyjson.Value, path string) er
 		}
 		s.set("timestamp", pyjson.NewString(pydanticai.FormatInstant(us)))
 	}
-	if tier := wire.TextOf(r, "service_tier"); tier != "" {
+	if tier := wire.TextOf(r, "service_tier"); tier != "" && !s.p.o.Old() {
 		s.set("service_tier", pyjson.NewString(tier))
 	}
 	if wire.Present(r, "error") != nil {

@@ -46,6 +46,13 @@ type Dropped struct {
 	Name string
 }
 
+// V2330 is an SDK older than those that a checkpoint may come from. The codecs write its messages too, because the only large
+// corpus of recorded exchanges was asserted with it; histories are not read from it.
+const V2330 pydanticai.Version = "2.33.0"
+
+// Old reports whether the version is V2330.
+func (o Options) Old() bool { return o.Version == V2330 }
+
 // Options is what the SDK has beside the answer itself.
 type Options struct {
 	Version  pydanticai.Version
@@ -113,6 +120,9 @@ func (r *Response) Message(o Options, runID, conversationID *pyjson.Value) *pyjs
 	m = m.With("provider_url", OptStr(r.ProviderURL)).With("provider_response_id", OptStr(r.ResponseID))
 	if r.State != "" {
 		m = m.With("state", pyjson.NewString(r.State))
+	}
+	if o.Old() {
+		m = m.Without("workspace_ref").Without("failed_attempts").With("usage", m.Get("usage").Without("audio_seconds"))
 	}
 	return m
 }
