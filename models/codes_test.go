@@ -217,7 +217,7 @@ func TestRefusal(t *testing.T) {
 }
 
 // TestRefusalsDocument keeps docs/REFUSALS.md, the page that a problem's "type" links to, equal to the table.
-func TestRefusalsDocument(t *testing.T) {
+func TestGoldenRefusalsDocument(t *testing.T) {
 	path := filepath.Join("..", "docs", "REFUSALS.md")
 	want := refusalsDocument()
 	if *update {

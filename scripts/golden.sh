@@ -1,5 +1,6 @@
 #!/bin/sh
-# Writes all generated and golden files anew: go generate, then each package whose tests take -update.
+# Writes all generated and golden files anew: go generate, then the tests named TestGolden... of each package that takes
+# -update.
 # With --check it fails if that changed any file, also an untracked one.
 set -eu
 cd "$(dirname "$0")/.."
@@ -10,7 +11,7 @@ before=$(state)
 go generate ./...
 for dir in $(git grep -l 'flag.Bool("update"' -- '*_test.go' | xargs -n1 dirname | sort -u); do
 	# An unrelated failure in the package must not hide the files: the plain test run reports it.
-	FORGE_TEST_POSTGRES_SKIP="golden files need no database" go test "./$dir" -update >/dev/null 2>&1 || echo "golden: tests of ./$dir fail with -update" >&2
+	FORGE_TEST_POSTGRES_SKIP="golden files need no database" go test -count=1 -run Golden "./$dir" -update >/dev/null 2>&1 || echo "golden: tests of ./$dir fail with -update" >&2
 done
 [ "${1:-}" = --check ] || exit 0
 if [ "$before" != "$(state)" ]; then

@@ -31,7 +31,7 @@ var changing = []struct {
 // FLOW-39: eleven commands become 13, and the rows of the eleven stay. The demo tells the same story every time, and its own
 // checks fail it where that is not what happened. The transcript is reviewed as a diff:
 // go test ./cmd/forge -run TestDemoTranscript -update
-func TestDemoTranscript(t *testing.T) {
+func TestGoldenDemoTranscript(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	start := time.Now()
 	if code := run(context.Background(), []string{"demo", "--once"}, &stdout, &stderr); code != exitDone || stderr.Len() > 0 {

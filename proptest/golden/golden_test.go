@@ -24,7 +24,7 @@ const journals = "../../fixtures/journals"
 var golden = map[string]func() *world.World{"finished": world.Finished, "everything": world.Everything}
 
 // What the current rules write is what stands in their folder: a difference is a change of a format or of a rule.
-func TestJournalsAreWrittenAsBefore(t *testing.T) {
+func TestGoldenJournalsAreWrittenAsBefore(t *testing.T) {
 	for name, make := range golden {
 		file := filepath.Join(journals, fmt.Sprint(kernel.CurrentRules()), name+".jsonl")
 		var out bytes.Buffer
