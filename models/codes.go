@@ -2,7 +2,7 @@ package models
 
 import "slices"
 
-//go:generate go test -run ^TestRefusalsDocument$ . -update
+//go:generate go test -run ^TestGoldenRefusalsDocument$ . -update
 
 // Code names one reason to refuse, in snake_case. A code is never renamed and never given another meaning.
 type Code string

@@ -216,7 +216,7 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// TestRefusalsDocument keeps docs/REFUSALS.md, the page that a problem's "type" links to, equal to the table.
+// TestGoldenRefusalsDocument keeps docs/REFUSALS.md, the page that a problem's "type" links to, equal to the table.
 func TestGoldenRefusalsDocument(t *testing.T) {
 	path := filepath.Join("..", "docs", "REFUSALS.md")
 	want := refusalsDocument()

@@ -30,7 +30,7 @@ var changing = []struct {
 
 // FLOW-39: eleven commands become 13, and the rows of the eleven stay. The demo tells the same story every time, and its own
 // checks fail it where that is not what happened. The transcript is reviewed as a diff:
-// go test ./cmd/forge -run TestDemoTranscript -update
+// go test ./cmd/forge -run TestGoldenDemoTranscript -update
 func TestGoldenDemoTranscript(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	start := time.Now()
