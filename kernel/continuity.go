@@ -28,7 +28,11 @@ func (s State) holds(env models.Env) []*models.Refusal {
 		}
 	}
 	if graph, ok := s.Graph(); ok {
-		if t, taken := s.Tickets.ForGraph(graph); taken {
+		t, taken := s.Tickets.ForGraph(graph)
+		if last, any := s.Tickets.Last(); any && s.Custody.Turn.Settled {
+			t, taken = last, true // also in a later attempt, whose number is in the digest of the graph
+		}
+		if taken {
 			add(models.Refuse(models.CodeGraphHasTicket, models.D("request_id", t.RequestID)))
 		}
 	}
@@ -164,7 +168,14 @@ func (s State) sandboxHolds(env models.Env, add func(*models.Refusal)) {
 			continue
 		}
 		c := t.Calls[i]
-		if c.ID != seen.ID || c.Args != seen.Args || c.Tool != seen.Tool || c.Class != seen.Class {
+		differs := c.ID != seen.ID || c.Args != seen.Args || c.Tool != seen.Tool || c.Class != seen.Class
+		if rec.Version == 2 && seen.Class == models.ClassSourceObservation {
+			if lacks := observed(c, differs, *rec); lacks != "" {
+				add(models.Refuse(models.CodeObservationCustodyIncomplete, models.D("position", seen.Position), models.D("lacks", lacks)))
+			}
+			continue
+		}
+		if differs {
 			incomplete("granted call", seen.Position)
 		}
 		if seen.Class != models.ClassEvidenceRead {
@@ -183,6 +194,26 @@ func (s State) sandboxHolds(env models.Env, add func(*models.Refusal)) {
 	}
 }
 
+// observed says what the rows of a version-2 sibling lack, or nothing: the grant of this very call with its source cut, an
+// intent, and either no outcome or a successful one, which then is what the sandbox was given (OBS-03, OBS-05, OBS-15).
+func observed(c custody.Call, differs bool, rec models.Reconstruction) string {
+	i := slices.IndexFunc(rec.Outcomes, func(r models.Retained) bool { return r.Position == c.Position })
+	kept := c.OutcomeSeq > 0
+	switch {
+	case differs:
+		return "grant of this call"
+	case c.Cut.IsZero():
+		return "source cut"
+	case c.IntentSeq == 0:
+		return "intent"
+	case c.Failed:
+		return "a successful outcome"
+	case kept != (i >= 0), kept && rec.Outcomes[i].Result != c.Result:
+		return "outcome of this call"
+	}
+	return ""
+}
+
 // reported is a hold of the sandbox as a refusal. It came from outside, so a code that is not in the table or a detail
 // named twice is an answer that this build cannot judge, never a panic.
 func reported(h models.SandboxHold) *models.Refusal {
@@ -197,20 +228,43 @@ func reported(h models.SandboxHold) *models.Refusal {
 	return models.Refuse(h.Code, h.Details...)
 }
 
-// proved says what a version-1 proof lacks, or nothing: served once, by the code that is installed, over the single
-// evidence read, with the one fixed result and every digest that the settlement binds (REC-01, REC-04, ELIG-05).
+// proved says what a proof lacks, or nothing: served once, by the code that is installed, over exactly one evidence read
+// closed as invalid_query, and with every digest that the settlement binds (REC-01, ELIG-05). Version 1 has no other call
+// (REC-04). Version 2 has at least one unavailable source observation; one whose outcome is retained is closed by it (OBS-11,
+// rules O7).
 func proved(rec models.Reconstruction, h models.Host) string {
 	switch {
-	case rec.Version != 1 || rec.Served != 1:
+	case rec.Version != 1 && rec.Version != 2 || rec.Served != 1:
 		return "no proof"
 	case rec.Module != h.Module || rec.Catalogue != h.Catalogue:
 		return "made by other migration code"
-	case len(rec.Calls) != 1 || rec.Calls[0].Class != models.ClassEvidenceRead:
-		return "not the single evidence read"
-	case len(rec.Closing) != 1 || rec.Closing[0] != models.ClosingResult{Position: rec.Calls[0].Position, Result: models.ResultInvalidQuery}:
-		return "another closing result"
 	case rec.Contract.IsZero() || rec.Derived.IsZero() || rec.Proof.IsZero() || rec.Witness.IsZero():
 		return "a digest is missing"
+	}
+	evidence, unavailable := 0, 0
+	other := len(rec.Closing) != len(rec.Calls)
+	for i, c := range rec.Calls {
+		want := models.ClosingResult{Position: c.Position, Result: models.ResultObservationUnavailable}
+		switch {
+		case c.Class == models.ClassEvidenceRead:
+			evidence++
+			want.Result = models.ResultInvalidQuery
+		case c.Class != models.ClassSourceObservation:
+			return "not the single evidence read"
+		case slices.ContainsFunc(rec.Outcomes, func(r models.Retained) bool { return r.Position == c.Position }):
+			want.Result = models.ResultRetained
+		default:
+			unavailable++
+		}
+		other = other || rec.Closing[i] != want
+	}
+	switch {
+	case evidence != 1:
+		return "not the single evidence read"
+	case other:
+		return "another closing result"
+	case rec.Version == 1 && len(rec.Calls) != 1, rec.Version == 2 && unavailable == 0:
+		return "the shape of the other version"
 	}
 	return ""
 }
@@ -270,13 +324,13 @@ func candidateDigest(c models.Candidate) models.Digest {
 		c.PolicyDigest, c.ProfileDigest, c.Proof, c.Qualifications, c.RunDigest, c.SourceDigest, c.Version, c.Witness}))
 }
 
-// requestContinuity admits a version-1 request: the settlement and, in the next row, the lease without an owner (FLOW-23).
+// requestContinuity admits a version-1 or version-2 request: the settlement and, in the next row, the lease without an owner (FLOW-23).
 // The first refusal in the order of the table is the answer; the candidate digest is compared last of all (rules, no. 43).
 func (s State) requestContinuity(id string, c models.RequestContinuity, env models.Env) ([]models.Event, *models.Refusal) {
 	if r := s.notRegistered(); r != nil {
 		return nil, r
 	}
-	if c.Version != 1 || c.AcknowledgeUnavailableSourceObservations {
+	if c.Version != 1 && c.Version != 2 || c.Version == 1 && c.AcknowledgeUnavailableSourceObservations {
 		return nil, models.Refuse(models.CodeRequestMalformed, models.D("member", "version"))
 	}
 	f, rec := env.Factory, env.Reconstruction
@@ -286,7 +340,7 @@ func (s State) requestContinuity(id string, c models.RequestContinuity, env mode
 			list = append(list, r)
 		}
 	}
-	if rec != nil && rec.Version == 2 {
+	if rec != nil && rec.Version != 0 && rec.Version != c.Version {
 		add(models.Refuse(models.CodeVersionMismatch, models.D("request", c.Version), models.D("proof", rec.Version)))
 	}
 	for _, a := range []struct {
@@ -296,6 +350,7 @@ func (s State) requestContinuity(id string, c models.RequestContinuity, env mode
 		{"acknowledge_no_new_grant", c.AcknowledgeNoNewGrant},
 		{"acknowledge_original_consumption", c.AcknowledgeOriginalConsumption},
 		{"acknowledge_renewed_same_attempt_lease", c.AcknowledgeRenewedSameAttemptLease},
+		{"acknowledge_unavailable_source_observations", c.AcknowledgeUnavailableSourceObservations || c.Version == 1},
 	} {
 		if !a.given {
 			add(models.Refuse(models.CodeAcknowledgementMissing, models.D("acknowledgement", a.name)))
@@ -316,6 +371,9 @@ func (s State) requestContinuity(id string, c models.RequestContinuity, env mode
 	add(stale("policy", c.PolicyDigest, f.PolicyDigest))
 	if int64(len(s.Tickets.Tickets)) >= f.Policy.MaxTicketsPerRun {
 		add(models.Refuse(models.CodeTicketsPerRunReached, models.D("limit", f.Policy.MaxTicketsPerRun)))
+	}
+	if c.Version == 2 && rec == nil {
+		add(policy.ObservationsOff(f.Policy))
 	}
 	if env.Pending >= f.Policy.MaxPendingTickets {
 		add(models.Refuse(models.CodePendingTicketsReached, models.D("limit", f.Policy.MaxPendingTickets)))

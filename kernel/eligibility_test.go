@@ -189,7 +189,7 @@ func TestVersionTwoNeedsItsSwitch(t *testing.T) {
 func TestVersionOneBody(t *testing.T) {
 	w := world.Held()
 	for _, change := range []func(*models.RequestContinuity){
-		func(c *models.RequestContinuity) { c.Version = 2 },
+		func(c *models.RequestContinuity) { c.Version = 3 },
 		func(c *models.RequestContinuity) { c.Version = 0 },
 		func(c *models.RequestContinuity) { c.AcknowledgeUnavailableSourceObservations = true },
 	} {

@@ -72,6 +72,12 @@ type SeenCall struct {
 	Tool     int64  `json:"tool"`
 }
 
+// Retained is the kept outcome of a call, as the journal has it, that the sandbox was given for the call at Position.
+type Retained struct {
+	Position int64  `json:"position"`
+	Result   Digest `json:"result"`
+}
+
 // Reconstruction is what the sandbox answered for the bytes that the state names. Version is that of the proof: 1, 2, or
 // 0 where the shape fits neither. Every digest but Module and Catalogue is salted.
 type Reconstruction struct {
@@ -83,6 +89,7 @@ type Reconstruction struct {
 	Derived    Digest          `json:"derived"`
 	Holds      []SandboxHold   `json:"holds"`
 	Module     Digest          `json:"module"`
+	Outcomes   []Retained      `json:"outcomes,omitzero"`
 	Proof      Digest          `json:"proof"`
 	Response   Digest          `json:"response"`
 	Served     int64           `json:"served"`

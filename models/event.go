@@ -203,16 +203,18 @@ const (
 // RunCancelled stops the run for good.
 type RunCancelled struct{}
 
-// ClosingResult is a fixed result that reconstruction appended for the call at Position.
+// ClosingResult is what reconstruction appended for the call at Position: a fixed result, or the retained outcome of that very
+// call.
 type ClosingResult struct {
 	Position int64  `json:"position"`
 	Result   string `json:"result"`
 }
 
-// The two fixed results (spec, Unavailable pure source observations; Offline reconstruction).
+// The two fixed results, and the name of a reused outcome (spec, Unavailable pure source observations; Offline reconstruction).
 const (
 	ResultInvalidQuery           = "invalid_query"
 	ResultObservationUnavailable = "observation_unavailable"
+	ResultRetained               = "retained"
 )
 
 // Epoch is a policy epoch: the tuple that a run was started under and its reviewed entry.

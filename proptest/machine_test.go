@@ -444,6 +444,9 @@ func (k *machine) request(t *rapid.T) {
 			switch change {
 			case 0:
 				r.Version = 2
+				if one(t, 2, "a whole version 2") {
+					*r = *w.ProofTwo()
+				}
 			case 1:
 				r.Version = 0
 			case 2:
@@ -476,6 +479,7 @@ func (k *machine) request(t *rapid.T) {
 		c.JournalDigest = world.Plain("x")
 	case 3:
 		c.Version = 2
+		c.AcknowledgeUnavailableSourceObservations = one(t, 2, "fourth acknowledgement")
 	}
 	if one(t, 25, "a blob is missing") {
 		w.Missing = []models.Digest{world.Blob("missing")}

@@ -4,6 +4,9 @@
 package agentic
 
 import (
+	"strconv"
+	"strings"
+
 	"github.com/forge-continuity/forge/models/canon"
 	"github.com/forge-continuity/forge/models/guestabi"
 )
@@ -33,7 +36,7 @@ func Call(message []byte) (answer []byte) {
 	}
 	byName := make(map[string][]byte, len(frames))
 	for i, name := range request.Frames {
-		if _, twice := byName[name]; twice || !contains(function.frames, name) {
+		if _, twice := byName[name]; twice || !contains(function.frames, name) && !function.outcome(name) {
 			return refuse(malformed("frames", "unknown or repeated frame"))
 		}
 		byName[name] = frames[i]
@@ -50,16 +53,42 @@ func Call(message []byte) (answer []byte) {
 	return reply(out)
 }
 
-// An entry is one function of the guest: the frames it takes, all of them needed, and what it does.
+// An entry is one function of the guest: the frames it takes, all of them needed, whether it also takes retained outcomes as
+// frames outcome_<position>, and what it does.
 type entry struct {
-	frames []string
-	run    func(frames map[string][]byte, params canon.Raw) (*output, *guestabi.Refusal)
+	frames   []string
+	outcomes bool
+	run      func(frames map[string][]byte, params canon.Raw) (*output, *guestabi.Refusal)
+}
+
+// outcome reports whether the frame is a retained outcome that the function takes.
+func (e entry) outcome(name string) bool {
+	_, ok := outcomePosition(name)
+	return e.outcomes && ok
+}
+
+// outcomePosition reads the position out of the name of an outcome's frame, written without leading zeros.
+func outcomePosition(name string) (int, bool) {
+	text, ok := strings.CutPrefix(name, "outcome_")
+	n, err := strconv.Atoi(text)
+	return n, ok && err == nil && n >= 0 && strconv.Itoa(n) == text
+}
+
+// outcomesOf are the retained outcomes among the frames, by position.
+func outcomesOf(frames map[string][]byte) map[int][]byte {
+	outcomes := map[int][]byte{}
+	for name, data := range frames {
+		if n, ok := outcomePosition(name); ok {
+			outcomes[n] = data
+		}
+	}
+	return outcomes
 }
 
 var functions = map[string]entry{
 	"inspect":     {frames: []string{"catalogue", "checkpoint"}, run: callInspect},
 	"validate":    {frames: []string{"catalogue", "query", "schema"}, run: callValidate},
-	"reconstruct": {frames: []string{"catalogue", "checkpoint", "response"}, run: callReconstruct},
+	"reconstruct": {frames: []string{"catalogue", "checkpoint", "response"}, outcomes: true, run: callReconstruct},
 }
 
 // output is the answer of a function before it is a message.

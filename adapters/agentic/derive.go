@@ -6,12 +6,26 @@ import (
 	"github.com/forge-continuity/forge/adapters/pyjson"
 )
 
-// The two results that may be appended (REC-04, OBS-11), and nothing else.
+// What may be appended: the two fixed results (REC-04, OBS-11) or the retained outcome of that very call (OBS-15).
 const (
 	resultInvalidQuery = "invalid_query"
 	resultUnavailable  = "observation_unavailable"
+	resultRetained     = "retained"
 	unavailableReason  = "original_read_result_not_retained"
 )
+
+// closingOf returns the value and outcome that close the call at a position, and the name of that result.
+func (r *reconstruction) closingOf(i int) (content *pyjson.Value, outcome, result string) {
+	if kept, ok := r.retained[i]; ok {
+		return kept, "success", resultRetained
+	}
+	result = resultUnavailable
+	if r.classes[i] == classEvidence {
+		result = resultInvalidQuery
+	}
+	content, outcome = fixedResult(result)
+	return content, outcome, result
+}
 
 // fixedResult returns the JSON value of a result and the outcome that the SDK records with it (O10).
 func fixedResult(result string) (content *pyjson.Value, outcome string) {
@@ -36,12 +50,10 @@ func (r *reconstruction) derive() {
 	})
 	var closing []*pyjson.Value
 	for i, call := range r.found {
-		result := resultUnavailable
-		if r.classes[i] == classEvidence {
-			result = resultInvalidQuery
+		content, outcome, result := r.closingOf(i)
+		if result == resultInvalidQuery {
 			r.out.Result.FixedOutcomes++
 		}
-		content, outcome := fixedResult(result)
 		closing = append(closing, pydanticai.ToolReturnPart(call.Tool, call.ID, content, outcome, at))
 		r.out.Result.Closing = append(r.out.Result.Closing, Closing{int64(i), result})
 	}
@@ -128,9 +140,13 @@ func (r *reconstruction) witness(response, request *pyjson.Value) *pyjson.Value 
 	}
 	closing := pyjson.NewArray()
 	for i, c := range r.out.Result.Closing {
-		content, outcome := fixedResult(c.Result)
-		closing.Items = append(closing.Items, object("content", content, "outcome", s(outcome), "position", pyjson.NewInt(c.Position),
-			"tool_call_id", s(r.found[i].ID)))
+		content, outcome, result := r.closingOf(i)
+		line := object("content", content, "outcome", s(outcome), "position", pyjson.NewInt(c.Position), "tool_call_id", s(r.found[i].ID))
+		if result == resultRetained {
+			// By digest: the value is content of the run, and stands in the derived record.
+			line = line.Without("content").With("content_sha256", s(sha256Hex(r.outcomes[i])))
+		}
+		closing.Items = append(closing.Items, line)
 	}
 	kinds := pyjson.NewArray()
 	for _, tool := range r.checkpoint.tools() {

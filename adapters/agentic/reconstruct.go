@@ -1,6 +1,7 @@
 package agentic
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/forge-continuity/forge/adapters/openai"
@@ -44,10 +45,10 @@ type ResultCall struct {
 	ToolIndex int64  `json:"tool_index"`
 }
 
-// Closing is a fixed result that was appended.
+// Closing is a result that was appended: one of the two fixed ones, or the retained outcome of that very call.
 type Closing struct {
 	Position int64  `json:"position"`
-	Result   string `json:"result"` // invalid_query or observation_unavailable
+	Result   string `json:"result"` // invalid_query, observation_unavailable or retained
 }
 
 // ResultUsage is what the provider counted for the response.
@@ -71,10 +72,17 @@ type Reconstruction struct {
 // registered identities and SDK pair; the parser, served once; content kinds; calls; arguments against frozen schemas; the pinned
 // validator; counters and contract.
 func Reconstruct(catalogue *Catalogue, checkpoint, response []byte, p Params) (*Reconstruction, *guestabi.Refusal) {
+	return ReconstructWith(catalogue, checkpoint, response, nil, p)
+}
+
+// ReconstructWith is Reconstruct with the retained outcomes of some of the calls, by position: for each such call the outcome
+// stands in the derived history in place of a fixed result (OBS-15, O7). An outcome is the canonical JSON value that the worker
+// kept of a successful call; only a pure source observation may have one here.
+func ReconstructWith(catalogue *Catalogue, checkpoint, response []byte, outcomes map[int][]byte, p Params) (*Reconstruction, *guestabi.Refusal) {
 	if p.ConsumedAtUS <= 0 || p.ConsumedAtUS > pydanticai.MaxInstantUS {
 		return nil, malformed("consumed_at_us", "not an instant")
 	}
-	r := reconstruction{catalogue: catalogue, params: p, record: checkpoint, transport: Seal(response)}
+	r := reconstruction{catalogue: catalogue, params: p, record: checkpoint, transport: Seal(response), outcomes: outcomes}
 	r.out.Result = Result{Calls: []ResultCall{}, Closing: []Closing{}, Holds: []Hold{}}
 	for _, step := range []func(){r.form, r.registered, r.parse, r.content, r.calls, r.arguments, r.validator, r.counters, r.derive, r.capture} {
 		step()
@@ -97,12 +105,14 @@ type reconstruction struct {
 	params    Params
 	record    []byte
 	transport *SealedTransport
+	outcomes  map[int][]byte
 
 	checkpoint *Checkpoint
 	source     *Source
 	response   *openai.Response
 	found      []pydanticai.Call
 	classes    []string
+	retained   map[int]*pyjson.Value // parsed outcomes, by position
 	derived    *pyjson.Value
 	out        Reconstruction
 	refused    *guestabi.Refusal
@@ -269,13 +279,23 @@ func (r *reconstruction) calls() {
 			r.hold("sibling_unsupported", details{"found": observations, "limit": MaxObservations})
 		}
 	}
+	shaped := evidence == 1 && evidence+observations == len(r.found)
+	r.retain(at)
+	if shaped && observations > 0 && len(r.retained) == observations {
+		shaped = false // nothing is unavailable, which is neither version (O7)
+		for i, class := range r.classes {
+			if class == classObservation {
+				at["sibling_present"] = append(at["sibling_present"], i)
+			}
+		}
+	}
 	for _, code := range codes {
 		if len(at[code]) > 0 {
 			r.hold(code, details{"positions": at[code]})
 		}
 	}
 	switch {
-	case evidence != 1 || evidence+observations != len(r.found):
+	case !shaped:
 	case observations == 0:
 		r.out.Result.Version = 1
 	default:
@@ -283,6 +303,26 @@ func (r *reconstruction) calls() {
 		if r.params.Reader == "" {
 			r.hold("reader_unregistered", nil)
 		}
+	}
+}
+
+// retain reads the retained outcomes. One that is not of a source observation of this response, or no canonical value, is a hold:
+// nothing else may take its place (OBS-14, OBS-15).
+func (r *reconstruction) retain(at map[string][]int) {
+	const code = "observation_custody_incomplete"
+	r.retained = map[int]*pyjson.Value{}
+	var positions []int
+	for i := range r.outcomes {
+		positions = append(positions, i)
+	}
+	slices.Sort(positions)
+	for _, i := range positions {
+		value, err := pyjson.ParseCanonical(r.outcomes[i], recordLimits)
+		if i >= len(r.classes) || r.classes[i] != classObservation || err != nil {
+			at[code] = append(at[code], i)
+			continue
+		}
+		r.retained[i] = value
 	}
 }
 
@@ -345,7 +385,7 @@ func callReconstruct(frames map[string][]byte, params canon.Raw) (*output, *gues
 	if err != nil {
 		return nil, malformed("catalogue", "not a catalogue that this module can use")
 	}
-	r, refused := Reconstruct(catalogue, frames["checkpoint"], frames["response"], p)
+	r, refused := ReconstructWith(catalogue, frames["checkpoint"], frames["response"], outcomesOf(frames), p)
 	if refused != nil {
 		return nil, refused
 	}

@@ -15,7 +15,7 @@ var codes = []string{
 	"policy_epoch_unknown", "unsupported_history_format", "sdk_pair_unsupported", "record_out_of_bounds", "checkpoint_not_canonical",
 	"response_content_unsupported", "call_unknown", "call_writable", "sibling_unsupported", "evidence_call_not_single",
 	"sibling_present", "duplicate_call_id", "call_not_granted", "query_not_object", "query_outside_schema", "query_valid",
-	"sibling_arguments_invalid", "checkpoint_field_unknown", "provenance_unsupported", "tool_kind_unsupported", "counter_missing",
+	"sibling_arguments_invalid", "observation_custody_incomplete", "checkpoint_field_unknown", "provenance_unsupported", "tool_kind_unsupported", "counter_missing",
 	"counter_unknown", "counter_out_of_bounds", "round_trip_loss", "response_unparsable", "sandbox_stopped", "contract_changed",
 }
 

@@ -213,14 +213,19 @@ func (c *Client) Candidate(ctx context.Context, run string) (models.Candidate, e
 	return read[models.Candidate](ctx, c, runPath(run, "invalid-read-continuity", "candidate"), nil)
 }
 
-// RequestContinuity admits a version-1 request on the exact candidate that was read.
+// RequestContinuity admits a request on the exact candidate that was read: by the route of version 2 where the body says so,
+// otherwise as version 1.
 func (c *Client) RequestContinuity(ctx context.Context, run, request string, body models.RequestContinuity) (Saved[models.ContinuityReceipt], error) {
 	text, err := canon.Marshal(body)
 	if err != nil {
 		return Saved[models.ContinuityReceipt]{}, err
 	}
+	route := "requests"
+	if body.Version == 2 {
+		route = "requests-v2"
+	}
 	return save[models.ContinuityReceipt](ctx, c, call{method: http.MethodPost,
-		path: runPath(run, "invalid-read-continuity", "requests", request), body: text})
+		path: runPath(run, "invalid-read-continuity", route, request), body: text})
 }
 
 // Continuity reads the saved receipt of a request back: what to do after ErrUncertain.

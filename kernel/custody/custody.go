@@ -22,6 +22,7 @@ type Call struct {
 	Args       models.Digest `json:"args"`
 	Class      string        `json:"class"`
 	Cut        models.Digest `json:"cut"`
+	Failed     bool          `json:"failed,omitzero"` // the outcome is an error result
 	GrantSeq   int64         `json:"grant_seq"`
 	ID         models.Digest `json:"id"`
 	IntentSeq  int64         `json:"intent_seq"`
@@ -409,7 +410,7 @@ func (s State) Evolve(e models.Event, seq int64, at models.Instant) State {
 	case models.CallIntended:
 		s.Turn.Calls = change(s.Turn.Calls, e.Position, func(c *Call) { c.IntentSeq = seq })
 	case models.CallReturned:
-		s.Turn.Calls = change(s.Turn.Calls, e.Position, func(c *Call) { c.OutcomeSeq, c.Result = seq, e.Result })
+		s.Turn.Calls = change(s.Turn.Calls, e.Position, func(c *Call) { c.OutcomeSeq, c.Result, c.Failed = seq, e.Result, e.Failed })
 	case models.CommandStarted:
 		s.CommandCount++
 		s.Commands = append(append([]Command(nil), s.Commands...), Command{Number: e.Number, Seq: seq})

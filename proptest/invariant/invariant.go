@@ -110,7 +110,8 @@ func settled(old, now kernel.State, c models.Command, env models.Env, events []m
 		return !p.Retired && p.Profile.Module == env.Host.Module && p.Profile.Catalogue == env.Host.Catalogue
 	}):
 		return fmt.Errorf("F1: admitted without a current profile of the installed code")
-	case !asked.AcknowledgeNoNewGrant || !asked.AcknowledgeOriginalConsumption || !asked.AcknowledgeRenewedSameAttemptLease || m.Version != 1:
+	case !asked.AcknowledgeNoNewGrant || !asked.AcknowledgeOriginalConsumption || !asked.AcknowledgeRenewedSameAttemptLease ||
+		m.Version != asked.Version || asked.AcknowledgeUnavailableSourceObservations != (m.Version == 2):
 		return fmt.Errorf("rules, invariant 18: an acknowledgement is missing")
 	case int64(len(now.Tickets.Tickets)) > f.Policy.MaxTicketsPerRun || env.Pending+1 > f.Policy.MaxPendingTickets:
 		return fmt.Errorf("rules, invariant 19: admitted over a bound")

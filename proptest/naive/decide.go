@@ -297,14 +297,15 @@ func (r *run) pending(subject string, seq int64) bool {
 	return false
 }
 
-// admit judges a version-1 request.
+// admit judges a request of either version.
 func (r *run) admit(f factory, c models.RequestContinuity, a Asked) models.Code {
-	if c.Version != 1 || c.AcknowledgeUnavailableSourceObservations {
+	two := c.Version == 2
+	if c.Version != 1 && !two || !two && c.AcknowledgeUnavailableSourceObservations {
 		return models.CodeRequestMalformed
 	}
 	s := r.holds(f, a)
-	s.when(a.Rebuilt.Version == 2, models.CodeVersionMismatch)
-	s.when(!c.AcknowledgeNoNewGrant || !c.AcknowledgeOriginalConsumption || !c.AcknowledgeRenewedSameAttemptLease, models.CodeAcknowledgementMissing)
+	s.when(a.Rebuilt.Version != 0 && a.Rebuilt.Version != c.Version, models.CodeVersionMismatch)
+	s.when(two && !c.AcknowledgeUnavailableSourceObservations || !c.AcknowledgeNoNewGrant || !c.AcknowledgeOriginalConsumption || !c.AcknowledgeRenewedSameAttemptLease, models.CodeAcknowledgementMissing)
 	limit := models.Seconds(7200)
 	if f.policy.Enabled {
 		limit = min(limit, f.policy.MaxValidForSeconds, r.registration.ProviderTimeout)
@@ -317,9 +318,24 @@ func (r *run) admit(f factory, c models.RequestContinuity, a Asked) models.Code 
 		return s.first()
 	}
 	rec := a.Rebuilt
-	single := len(rec.Calls) == 1 && rec.Calls[0].Class == models.ClassEvidenceRead
-	if rec.Version != 1 || rec.Served != 1 || !single || rec.Module != a.Host.Module || rec.Catalogue != a.Host.Catalogue ||
-		!same(rec.Closing, []models.ClosingResult{{Position: rec.Calls[0].Position, Result: "invalid_query"}}) {
+	var closing []models.ClosingResult
+	counted := map[string]int{}
+	for _, seen := range rec.Calls {
+		how := "observation_unavailable"
+		if seen.Class == models.ClassEvidenceRead {
+			how = "invalid_query"
+		} else if kept := r.granted[seen.Position]; kept != nil && kept.outcome != nil {
+			how = "retained"
+		}
+		counted[how]++
+		if seen.Class != models.ClassEvidenceRead && seen.Class != models.ClassSourceObservation {
+			counted["other"]++
+		}
+		closing = append(closing, models.ClosingResult{Position: seen.Position, Result: how})
+	}
+	shaped := counted["invalid_query"] == 1 && counted["other"] == 0 && (two && counted["observation_unavailable"] > 0 || !two && len(rec.Calls) == 1)
+	if rec.Version != c.Version || rec.Served != 1 || !shaped || rec.Module != a.Host.Module || rec.Catalogue != a.Host.Catalogue ||
+		!same(rec.Closing, closing) {
 		return models.CodeSandboxStopped
 	}
 	s.when(c.CandidateDigest != a.Current.CandidateDigest, models.CodeDigestStale)
@@ -380,6 +396,19 @@ func (r *run) holds(f factory, a Asked) set {
 		mine := r.granted[c.Position]
 		if mine == nil {
 			s.when(true, models.CodeCallNotGranted)
+			continue
+		}
+		if rec.Version == 2 && c.Class == models.ClassSourceObservation {
+			differs := mine.grant.ID != c.ID || mine.grant.Args != c.Args || mine.grant.Class != c.Class || mine.grant.Tool != c.Tool
+			kept := mine.outcome != nil
+			given := models.Digest{}
+			for _, o := range rec.Outcomes {
+				if o.Position == c.Position {
+					given = o.Result
+				}
+			}
+			wrong := kept && (mine.outcome.Failed || mine.outcome.Result != given) || !kept && (mine.ended || !given.IsZero())
+			s.when(differs || wrong || !mine.started || mine.grant.Cut.IsZero(), models.CodeObservationCustodyIncomplete)
 			continue
 		}
 		s.when(mine.grant.ID != c.ID || mine.grant.Args != c.Args || mine.grant.Class != c.Class || mine.grant.Tool != c.Tool, models.CodeClosureIncomplete)

@@ -10,6 +10,7 @@ type call struct {
 	refused, started, lost, ended bool
 	validator                     models.Digest
 	startedRow                    int
+	outcome                       *models.CallReturned // the worker's own report of it
 }
 
 // ticket is one admission.
@@ -124,7 +125,7 @@ func (r *run) happen(h Happened) {
 	case models.ToolUnknown:
 		r.granted[e.Position].lost = true
 	case models.CallReturned:
-		r.granted[e.Position].ended = true
+		r.granted[e.Position].ended, r.granted[e.Position].outcome = true, &e
 	case models.CommandStarted:
 		r.commands++
 		r.running[e.Number] = r.rows

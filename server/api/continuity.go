@@ -91,6 +91,46 @@ func (s *Server) requestContinuity(q *request) error {
 	if body.Version != nil && *body.Version != 1 {
 		return malformed("version")
 	}
+	c, err := body.command(1)
+	if err != nil {
+		return err
+	}
+	return s.admit(q, run, id, c)
+}
+
+// requestContinuityV2 is the version-2 request: its own route, and version and the fourth acknowledgement in its body (OBS-24).
+func (s *Server) requestContinuityV2(q *request) error {
+	run, id, err := q.ids("run_id", "request_id")
+	if err != nil {
+		return err
+	}
+	var body postRequestV2
+	if err := q.decode(&body); err != nil {
+		return err
+	}
+	if body.Version == nil || *body.Version != 2 {
+		return malformed("version")
+	}
+	c, err := body.postRequest.command(2)
+	if err != nil {
+		return err
+	}
+	c.AcknowledgeUnavailableSourceObservations = acknowledged(body.Observations)
+	return s.admit(q, run, id, c)
+}
+
+func (s *Server) admit(q *request, run, id string, c models.Command) error {
+	a, err := s.engine.Do(q.ctx, q.caller, run, id, c)
+	if err != nil {
+		return err
+	}
+	return q.receipt(http.StatusAccepted, a)
+}
+
+// command reads the members that both versions have.
+func (body postRequest) command(version int64) (models.RequestContinuity, error) {
+	digests := models.RequestContinuity{CandidateDigest: body.CandidateDigest, JournalDigest: body.JournalDigest,
+		PolicyDigest: body.PolicyDigest, RunDigest: body.RunDigest}
 	for _, d := range []struct {
 		name  string
 		value models.Digest
@@ -99,24 +139,23 @@ func (s *Server) requestContinuity(q *request) error {
 		{"policy_digest", body.PolicyDigest}, {"run_digest", body.RunDigest},
 	} {
 		if d.value.IsZero() {
-			return malformed(d.name)
+			return digests, malformed(d.name)
 		}
 	}
-	var seconds models.Seconds // absent is 0, which is outside every window (FLOW-10)
-	if body.ValidForSeconds != nil {
-		seconds = *body.ValidForSeconds
+	c := digests
+	c.AcknowledgeNoNewGrant = acknowledged(body.NoNewGrant)
+	c.AcknowledgeOriginalConsumption = acknowledged(body.OriginalConsumption)
+	c.AcknowledgeRenewedSameAttemptLease = acknowledged(body.RenewedSameAttempt)
+	c.ValidForSeconds, c.Version = window(body.ValidForSeconds), version
+	return c, nil
+}
+
+// window: absent is 0, which is outside every window (FLOW-10).
+func window(seconds *models.Seconds) models.Seconds {
+	if seconds == nil {
+		return 0
 	}
-	a, err := s.engine.Do(q.ctx, q.caller, run, id, models.RequestContinuity{
-		AcknowledgeNoNewGrant:              acknowledged(body.NoNewGrant),
-		AcknowledgeOriginalConsumption:     acknowledged(body.OriginalConsumption),
-		AcknowledgeRenewedSameAttemptLease: acknowledged(body.RenewedSameAttempt),
-		CandidateDigest:                    body.CandidateDigest, JournalDigest: body.JournalDigest,
-		PolicyDigest: body.PolicyDigest, RunDigest: body.RunDigest, ValidForSeconds: seconds, Version: 1,
-	})
-	if err != nil {
-		return err
-	}
-	return q.receipt(http.StatusAccepted, a)
+	return *seconds
 }
 
 // acknowledged: the Boolean true, and no other value or type, is an acknowledgement (rules, section 3).

@@ -31,17 +31,24 @@ func (q *request) decode(v any) error {
 
 // members lists the JSON names of a struct that v points to.
 func members(v any) string {
-	var names []string
-	t := reflect.TypeOf(v).Elem()
+	names := memberNames(reflect.TypeOf(v).Elem())
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+func memberNames(t reflect.Type) (names []string) {
 	for i := range t.NumField() {
+		if f := t.Field(i); f.Anonymous {
+			names = append(names, memberNames(f.Type)...)
+			continue
+		}
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		if name == "" {
 			name = strings.ToLower(t.Field(i).Name)
 		}
 		names = append(names, name)
 	}
-	slices.Sort(names)
-	return strings.Join(names, " ")
+	return names
 }
 
 // id returns a path parameter that names something. Percent-encoding is undone once; what comes out must be an id, so that

@@ -68,6 +68,7 @@ func Routes() []Route {
 		get(v1+"/invalid-read-continuity/policy", administrator, (*Server).getPolicy),
 		get(base+"/candidate", operator, (*Server).candidate),
 		send(http.MethodPost, base+"/requests/{request_id}", limitCommand, operator, (*Server).requestContinuity),
+		send(http.MethodPost, base+"/requests-v2/{request_id}", limitCommand, operator, (*Server).requestContinuityV2),
 		get(base+"/requests/{request_id}", operator, (*Server).continuity),
 
 		get(v1+"/factory", anyone, (*Server).factory),

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -50,6 +51,7 @@ func valid(t *testing.T, w *World, r *Run, route api.Route) Call {
 		"POST /api/v1/tokens":                                                      {Body: map[string]any{"lifetime_seconds": 60, "principal": Reader}},
 		"DELETE /api/v1/tokens/{id}":                                               {Path: "/tokens/0011223344556677"},
 	}
+	maps.Copy(calls, continuityCalls(r, candidate))
 	c, ok := calls[route.Method+" "+route.Path]
 	if !ok {
 		t.Fatalf("no sample request for %s %s", route.Method, route.Path)

@@ -384,11 +384,12 @@ func (c *checker) admissions(ctx context.Context) error {
 		}
 		t := before.Custody.Turn
 		checkpoint, response := c.blobs[t.Checkpoint], c.blobs[t.Response]
-		if checkpoint == nil || response == nil {
+		outcomes, whole := c.outcomes(before)
+		if checkpoint == nil || response == nil || !whole {
 			continue
 		}
 		en := Engine{sandbox: c.sandbox}
-		sealed, err := en.reconstruct(ctx, checkpoint, response, t.ConsumedAt, before.Registration)
+		sealed, err := en.reconstruct(ctx, checkpoint, response, outcomes, t.ConsumedAt, before.Registration)
 		if err != nil {
 			return err
 		}
@@ -398,6 +399,18 @@ func (c *checker) admissions(ctx context.Context) error {
 		c.rebuilt++
 	}
 	return nil
+}
+
+// outcomes are those that the reconstruction was given; whole is false where one was erased.
+func (c *checker) outcomes(s kernel.State) (list []keptOutcome, whole bool) {
+	for _, r := range retained(s) {
+		data := c.blobs[r.Result]
+		if data == nil {
+			return nil, false
+		}
+		list = append(list, keptOutcome{r, data})
+	}
+	return list, true
 }
 
 func (c *checker) erased() (n int64) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forge-continuity/forge/kernel"
 	"github.com/forge-continuity/forge/models"
 	"github.com/forge-continuity/forge/models/canon"
 )
@@ -58,7 +59,9 @@ type proof struct {
 	Cuts       []models.Digest        `json:"cuts"`
 	Epoch      models.Epoch           `json:"epoch"`
 	Grants     []int64                `json:"grants"`
+	Intents    []int64                `json:"intents,omitzero"`
 	Module     models.Digest          `json:"module"`
+	Outcomes   []models.Retained      `json:"outcomes,omitzero"`
 	Reader     models.Digest          `json:"reader"`
 	Refusals   []int64                `json:"refusals"`
 	Response   models.Digest          `json:"response"`
@@ -100,7 +103,17 @@ func (e *Engine) rebuild(ctx context.Context, factory string, v view) (rebuilt, 
 	if code != "" {
 		return hold(code, models.D("blob", "response"))
 	}
-	sealed, err := e.reconstruct(ctx, checkpoint, response, t.ConsumedAt, g)
+	outcomes, code, err := e.outcomes(ctx, factory, v)
+	if err != nil {
+		return out, err
+	}
+	if code != "" {
+		return hold(code, models.D("lacks", "outcome of this call"))
+	}
+	for _, o := range outcomes {
+		rec.Outcomes = append(rec.Outcomes, o.Retained)
+	}
+	sealed, err := e.reconstruct(ctx, checkpoint, response, outcomes, t.ConsumedAt, g)
 	if r, ok := IsRefusal(err); ok && r.Code != models.CodeBusy && r.Code != models.CodeUnavailable {
 		if r.Code == models.CodeRequestMalformed { // of the host's own message, which no caller wrote
 			return hold(models.CodeSandboxStopped, r.Details...)
@@ -123,6 +136,9 @@ func (e *Engine) rebuild(ctx context.Context, factory string, v view) (rebuilt, 
 	}
 	for _, c := range t.Calls {
 		p.Cuts, p.Grants, p.Refusals = append(p.Cuts, c.Cut), append(p.Grants, c.GrantSeq), append(p.Refusals, c.RefusedSeq)
+		if rec.Version == 2 {
+			p.Intents, p.Outcomes = append(p.Intents, c.IntentSeq), rec.Outcomes
+		}
 	}
 	put := func(data []byte) models.Digest {
 		b := Blob{Digest: models.SaltedBlob(v.run.Salt, data), Data: data}
@@ -135,10 +151,13 @@ func (e *Engine) rebuild(ctx context.Context, factory string, v view) (rebuilt, 
 }
 
 // reconstruct is the one sandbox call behind candidate, admission and verification.
-func (e *Engine) reconstruct(ctx context.Context, checkpoint, response []byte, consumed models.Instant, g models.Registration) (Sealed, error) {
+func (e *Engine) reconstruct(ctx context.Context, checkpoint, response []byte, outcomes []keptOutcome, consumed models.Instant, g models.Registration) (Sealed, error) {
 	catalogue, _ := e.sandbox.Catalogue()
-	return e.sandbox.Call(ctx, "reconstruct",
-		[]Frame{{"catalogue", catalogue}, {"checkpoint", checkpoint}, {"response", response}},
+	frames := []Frame{{"catalogue", catalogue}, {"checkpoint", checkpoint}, {"response", response}}
+	for _, o := range outcomes {
+		frames = append(frames, Frame{fmt.Sprintf("outcome_%d", o.Position), o.data})
+	}
+	return e.sandbox.Call(ctx, "reconstruct", frames,
 		struct {
 			Acknowledgement string         `json:"acknowledgement"`
 			ConsumedAt      models.Instant `json:"consumed_at_us"`
@@ -148,6 +167,39 @@ func (e *Engine) reconstruct(ctx context.Context, checkpoint, response []byte, c
 			Selection       string         `json:"selection"`
 			Validator       models.Digest  `json:"validator"`
 		}{g.Acknowledgement, consumed, g.Mode, g.Reader, g.Runtime, g.Selection, g.Validator})
+}
+
+// keptOutcome is the retained result of one call, with its bytes.
+type keptOutcome struct {
+	models.Retained
+	data []byte
+}
+
+// retained names the outcomes that the sandbox is given: those that the rows record as successful for source observations of
+// this very turn, and nothing that looks like one (OBS-14, OBS-15).
+func retained(s kernel.State) []models.Retained {
+	var list []models.Retained
+	for _, c := range s.Custody.Turn.Calls {
+		if c.Class == models.ClassSourceObservation && c.OutcomeSeq > 0 && !c.Failed && !c.Result.IsZero() {
+			list = append(list, models.Retained{Position: c.Position, Result: c.Result})
+		}
+	}
+	return list
+}
+
+func (e *Engine) outcomes(ctx context.Context, factory string, v view) ([]keptOutcome, models.Code, error) {
+	var list []keptOutcome
+	for _, r := range retained(v.state) {
+		data, code, err := e.custody(ctx, factory, v, r.Result, models.CodeObservationCustodyIncomplete)
+		if code != "" {
+			code = models.CodeObservationCustodyIncomplete
+		}
+		if err != nil || code != "" {
+			return nil, code, err
+		}
+		list = append(list, keptOutcome{r, data})
+	}
+	return list, "", nil
 }
 
 // custody reads a blob and checks that its bytes still have the digest that the journal names; code tells what is wrong.
