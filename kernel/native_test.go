@@ -40,8 +40,9 @@ func TestCallGoesOneWay(t *testing.T) {
 	for _, f := range []models.Fact{intent, outcome, refusal, lost} {
 		refused(t, known.Append(f), models.CodeFactOutOfOrder)
 	}
-	w.MustAppend(lost)
-	refused(t, w.Append(lost), models.CodeFactOutOfOrder)
+	gone := w.Clone()
+	gone.MustAppend(lost)
+	refused(t, gone.Append(lost), models.CodeFactOutOfOrder)
 	second := models.CallRefused{Request: n, Position: 1, Validator: v}
 	w.MustAppend(second)
 	for _, f := range []models.Fact{models.CallIntended{Request: n, Position: 1}, second, models.CallReturned{Request: n, Position: 1, Result: world.Blob("r")}} {

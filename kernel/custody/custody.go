@@ -317,7 +317,21 @@ func (s State) refuseGrant(f models.CallGranted, b budget.State) *models.Refusal
 	return b.ToolCall()
 }
 
+// refuseLost stops every further effect once a started call's result was lost: its outcome stays unknown (BOUND-06).
+// Calls that merely run beside one another are not unknown to their owner.
+func (s State) refuseLost() *models.Refusal {
+	for _, c := range s.Turn.Calls {
+		if c.LostSeq > 0 && c.Unknown() && !s.Turn.Settled {
+			return models.Refuse(models.CodeUnknownEffect, models.D("seq", c.IntentSeq))
+		}
+	}
+	return nil
+}
+
 func (s State) refuseIntent(f models.CallIntended, b budget.State) *models.Refusal {
+	if r := s.refuseLost(); r != nil {
+		return r
+	}
 	c, r := s.call(f.Request, f.Position)
 	switch {
 	case r != nil:
@@ -335,6 +349,9 @@ func reads(class string) bool {
 }
 
 func (s State) refuseCommand(f models.CommandStarted, b budget.State) *models.Refusal {
+	if r := s.refuseLost(); r != nil {
+		return r
+	}
 	if f.Number != b.Spent.Commands+1 {
 		return order("commands count from 1 without a gap", models.D("got", f.Number), models.D("want", b.Spent.Commands+1))
 	}

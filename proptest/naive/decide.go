@@ -183,6 +183,7 @@ func (r *run) fact(f models.Fact) models.Code {
 		c := of(f.Request, f.Position)
 		ordered(c != nil && !c.refused && !c.started)
 	case models.CallIntended:
+		s.when(r.lost(), models.CodeUnknownEffect)
 		c := of(f.Request, f.Position)
 		if ordered(c != nil && !c.refused && !c.started) && readClass(c.grant.Class) {
 			r.budget(&s, "read")
@@ -194,6 +195,7 @@ func (r *run) fact(f models.Fact) models.Code {
 		c := of(f.Request, f.Position)
 		ordered(c != nil && c.started && !c.ended)
 	case models.CommandStarted:
+		s.when(r.lost(), models.CodeUnknownEffect)
 		ok := f.Number == r.commands+1
 		if f.Position != -1 {
 			c := of(f.Request, f.Position)

@@ -246,6 +246,16 @@ func (r *run) unknown() int {
 	return n
 }
 
+// lost: the result of a started call could not be kept, and nobody has settled it.
+func (r *run) lost() bool {
+	for _, c := range r.granted {
+		if c.lost && !c.ended && !r.settled {
+			return true
+		}
+	}
+	return false
+}
+
 // clean: nothing of the newest turn is open.
 func (r *run) clean() bool {
 	if len(r.running) > 0 {
