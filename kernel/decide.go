@@ -231,7 +231,7 @@ func (s State) claim(id string, c models.ClaimRun, env models.Env) ([]models.Eve
 	if !s.Claimable() {
 		return nil, models.Refuse(models.CodeRunHeld, models.D("reason", "rejected_evidence_read"))
 	}
-	if c.Pool != s.Pool {
+	if s.Pool != "" && c.Pool != s.Pool {
 		return nil, models.Refuse(models.CodeNotInPool, models.D("pool", s.Pool))
 	}
 	events := s.lapse(env)

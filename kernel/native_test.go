@@ -199,8 +199,22 @@ func TestWhereAWorkerCanDie(t *testing.T) {
 			if e := kernel.Queue(w.State); e != nil {
 				t.Error("queued while it is claimed")
 			}
+			if until := kernel.Reclaimable(w.State); (until != 0) != (c.code == "") || until != 0 && until != kernel.Forever {
+				t.Errorf("reclaimable until %d", until)
+			}
 			released := w.Clone().Do(world.Worker, "release", models.ReleaseRun{Fence: 1})
+			if h := kernel.Holds(w.State, w.Now, w.Lease); len(h) > 0 || kernel.Unknown(w.State, w.Now, w.Lease) != nil {
+				t.Errorf("while it is claimed: %v", h)
+			}
 			w.Tick(10_000) // the owner is gone
+			shown, code := kernel.Holds(w.State, w.Now, w.Lease), models.Code("")
+			if len(shown) > 0 {
+				code = shown[0].Code
+			}
+			unknown := c.code == models.CodeModelOutcomeUnknown || c.code == models.CodeUnknownEffect
+			if code != c.code || (len(kernel.Unknown(w.State, w.Now, w.Lease)) > 0) != unknown {
+				t.Errorf("holds %v, unknown %v", shown, kernel.Unknown(w.State, w.Now, w.Lease))
+			}
 			a := w.Claim(world.Worker2)
 			if c.code == "" {
 				accepted(t, a)
@@ -234,7 +248,8 @@ func TestReleaseHandsOver(t *testing.T) {
 	refused(t, w.Do(world.Worker2, "c", models.ClaimRun{LeaseSeconds: 10, Pool: "cpu"}), models.CodeNotInPool)
 	accepted(t, w.Do(world.Worker2, "c", models.ClaimRun{LeaseSeconds: 10, Pool: "gpu"}))
 	w.Must(world.Worker2, "release-2", models.ReleaseRun{Fence: 2})
-	accepted(t, w.Claim(world.Worker))
+	// What was handed to nobody in particular is for the workers of any pool.
+	accepted(t, w.Do(world.Worker, "claim-cpu", models.ClaimRun{LeaseSeconds: 10, Pool: "cpu"}))
 	w.Must(world.Omar, "cancel", models.CancelRun{})
 	refused(t, w.Do(world.Worker, "release-3", models.ReleaseRun{Fence: 3}), models.CodeRunCancelled)
 	verify(t, w)
@@ -508,4 +523,77 @@ func TestServerAnnotatesItsStart(t *testing.T) {
 	accepted(t, w.Claim(world.Worker2))
 	verify(t, w)
 	refused(t, world.Held().Do(models.ServerActor, "boot", models.AnnotateStartup{Boot: "b1"}), models.CodeNotFound)
+}
+
+// A run that nobody could claim is not announced: past its active deadline, or under a time-budget protocol that is not
+// known. A continuity claim that lapses is never for an ordinary one (BOUND-08). FLOW-27.
+func TestAnnouncedUntil(t *testing.T) {
+	absolute := func(g *models.Registration) {
+		g.TimeBudget, g.ActiveDeadline = models.TimeBudgetAbsolute, world.Start+900_000_000
+	}
+	w := world.Executing(absolute)
+	if until := kernel.Reclaimable(w.State); until != world.Start+900_000_000 {
+		t.Errorf("reclaimable until %d", until)
+	}
+	w.Must(world.Worker, "release", models.ReleaseRun{Fence: 1})
+	if e := kernel.Queue(w.State); e == nil || e.Expires != world.Start+900_000_000 || kernel.Reclaimable(w.State) != 0 {
+		t.Errorf("queue %+v", e)
+	}
+	other := world.New(true)
+	other.Register(func(g *models.Registration) { g.TimeBudget = "sundial" })
+	if e := kernel.Queue(other.State); e != nil {
+		t.Errorf("queue %+v", e)
+	}
+	if until := kernel.Reclaimable(world.Continuing().State); until != 0 {
+		t.Errorf("a continuity claim is reclaimable until %d", until)
+	}
+}
+
+// What holds a run and what a reconciliation could settle, as people are shown it. BOUND-08, BOUND-09, NOCLAIM-18 (shown).
+func TestHoldsAndUnknown(t *testing.T) {
+	codes := func(w *world.World) (list []models.Code) {
+		for _, h := range kernel.Holds(w.State, w.Now, w.Lease) {
+			list = append(list, h.Code)
+		}
+		return list
+	}
+	check := func(what string, w *world.World, unknown int, want ...models.Code) {
+		t.Helper()
+		if got := codes(w); !slices.Equal(got, want) {
+			t.Errorf("%s: holds %v, want %v", what, got, want)
+		}
+		if got := kernel.Unknown(w.State, w.Now, w.Lease); len(got) != unknown {
+			t.Errorf("%s: unknown %+v", what, got)
+		}
+	}
+	check("opened", world.New(true), 0)
+	check("held", world.Held(), 0, models.CodeRunHeld)
+	queued := world.Queued()
+	check("queued ticket", queued, 0)
+	queued.Tick(100_000)
+	check("lapsed ticket", queued, 1, models.CodeTicketOutstanding)
+	claimed := world.Continuing()
+	check("claimed ticket", claimed, 0)
+	claimed.Tick(100_000)
+	check("uncertain ticket", claimed, 1, models.CodeTicketUncertain)
+	u := kernel.Unknown(claimed.State, claimed.Now, claimed.Lease)[0]
+	c := models.Reconcile{Subject: u.Subject, Seq: u.Seq, RequestID: u.RequestID, Outcome: models.OutcomeChargedUnknown,
+		AcknowledgeNoReplay: true, AcknowledgeOriginalRecordUnchanged: true, AcknowledgeOriginalUseCharged: true, AcknowledgeUnknownOutcome: true}
+	claimed.Must(world.Omar, "settle", c)
+	check("settled ticket", claimed, 0, models.CodeRunHeld)
+
+	w := world.Executing()
+	w.MustAppend(models.CommandStarted{Command: world.Blob("a"), Number: 12, Position: -1}, models.CommandStarted{Command: world.Blob("b"), Number: 13, Position: -1})
+	w.Tick(100_000)
+	check("two commands", w, 2, models.CodeUnknownEffect, models.CodeUnknownEffect)
+	w.Must(world.Omar, "cancel", models.CancelRun{})
+	check("cancelled", w, 0)
+	late := world.Executing(func(g *models.Registration) {
+		g.TimeBudget, g.ActiveDeadline = models.TimeBudgetAbsolute, world.Start.Add(900)
+	})
+	late.Tick(100_000)
+	check("past its deadline", late, 0, models.CodeDeadlinePassed)
+	other := world.New(true)
+	other.Register(func(g *models.Registration) { g.TimeBudget = "sundial" })
+	check("unknown time budget", other, 0, models.CodeTimeBudgetUnsupported)
 }

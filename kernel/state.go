@@ -119,13 +119,30 @@ func Queue(s State) *Entry {
 		}
 		return nil
 	}
-	if s.Claimable() {
-		return &Entry{Pool: s.Pool}
+	if s.Claimable() && s.timeBudget() == nil {
+		return &Entry{Pool: s.Pool, Expires: s.deadline()}
 	}
 	return nil
 }
 
-// Entry announces work: ordinary, or a ticket with the instant at which it lapses.
+// Forever is an instant that does not come.
+const Forever models.Instant = 1<<63 - 1
+
+// Reclaimable says until when, once the lease in force has lapsed, an ordinary claim may go on from here without a person
+// (design, Where a worker can die): the active deadline, Forever where the run has none, and 0 where no ordinary claim may.
+func Reclaimable(s State) models.Instant {
+	t, ticketed := s.Tickets.Last()
+	switch {
+	case s.End != "" || !s.Lease.Live || s.Lease.RequestID != "" || !s.Claimable() || s.timeBudget() != nil,
+		ticketed && t.Outstanding():
+		return 0
+	case s.deadline() != 0:
+		return s.deadline()
+	}
+	return Forever
+}
+
+// Entry announces work: ordinary, or a ticket, with the instant at which nobody may claim it any more, 0 for none.
 type Entry struct {
 	Request string
 	Expires models.Instant

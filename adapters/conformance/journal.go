@@ -131,7 +131,7 @@ func appendIsSeen(ctx context.Context, w *World) error {
 	if err := first(err, want("the receipt", receipt, wrote.Receipt)); err != nil {
 		return err
 	}
-	work, err := w.B.Work(ctx, w.Factory, 10)
+	work, err := w.B.Work(ctx, w.Factory, "", 10)
 	if err := first(err, want("the work", work, []engine.QueueEntry{*wrote.Queue})); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func appendIsSeen(ctx context.Context, w *World) error {
 	}
 	// The second write had neither queue nor lease: both are gone.
 	info, err = w.A.Run(ctx, w.Factory, "r")
-	work, err2 := w.A.Work(ctx, w.Factory, 10)
+	work, err2 := w.A.Work(ctx, w.Factory, "", 10)
 	return first(err, err2, want("the lease", info.Lease, models.Instant(0)), want("the work", len(work), 0))
 }
 
@@ -516,7 +516,7 @@ func factoriesAreApart(ctx context.Context, w *World) error {
 		if err := first(err, want("runs", len(runs), 1)); err != nil {
 			return err
 		}
-		work, err := x.B.Work(ctx, x.Factory, 10)
+		work, err := x.B.Work(ctx, x.Factory, "", 10)
 		pending, err2 := x.B.Pending(ctx, x.Factory)
 		if err := first(err, err2, want("work", len(work), 1), want("pending", pending, int64(1))); err != nil {
 			return err

@@ -184,7 +184,7 @@ func workIsOrdered(ctx context.Context, w *World) error {
 		return err
 	}
 	list := func(limit int64, expected ...string) error {
-		work, err := w.B.Work(ctx, w.Factory, limit)
+		work, err := w.B.Work(ctx, w.Factory, "", limit)
 		if err != nil {
 			return err
 		}
@@ -216,7 +216,7 @@ func workIsOrdered(ctx context.Context, w *World) error {
 	if err != nil {
 		return err
 	}
-	work, err := w.B.Work(ctx, w.Factory, 1)
+	work, err := w.B.Work(ctx, w.Factory, "", 1)
 	return first(err, want("the oldest, whose lease is in force again", work, []engine.QueueEntry{{Run: "c", Request: "q", Expires: far}}))
 }
 

@@ -87,6 +87,9 @@ func (m *machine) append(t *rapid.T) {
 	once := rapid.SliceOfN(rapid.SampledFrom(machineIDs), 0, 1).Draw(t, "once")
 	lease := rapid.SampledFrom([]models.Instant{0, past, far}).Draw(t, "lease")
 	entry := rapid.SampledFrom([]*engine.QueueEntry{nil, {}, {Request: "p"}, {Request: "q", Expires: far}, {Request: "q", Expires: past}}).Draw(t, "entry")
+	entryPool := rapid.SampledFrom([]string{"", "", "gpu"}).Draw(t, "pool")
+	reclaim := rapid.SampledFrom([]models.Instant{0, 0, past, far}).Draw(t, "reclaim")
+	outstanding := rapid.SampledFrom([]string{"", "", "q"}).Draw(t, "outstanding")
 	answer := rapid.SampledFrom([]error{nil, nil, nil, nil, errNothing, errRefused}).Draw(t, "answer")
 	at := models.Instant(0) // of the store, then used on the model
 	st.edit = func(l engine.Loaded, out *engine.Write) error {
@@ -107,10 +110,10 @@ func (m *machine) append(t *rapid.T) {
 			out.Blobs = append(out.Blobs, engine.Blob{Digest: models.PlainDigest([]byte(b)), Data: []byte(b)})
 		}
 		if st.run != "" {
-			out.Lease = lease
+			out.Lease, out.Reclaim, out.Outstanding = lease, reclaim, outstanding
 			if entry != nil {
 				e := *entry
-				e.Run, out.Queue = st.run, &e
+				e.Run, e.Pool, out.Queue = st.run, entryPool, &e
 			}
 		}
 		return nil
@@ -178,12 +181,15 @@ func (m *machine) compare(t *rapid.T) {
 		own, err := s.Factory(m.ctx, f)
 		rows, err2 := s.Rows(m.ctx, f, "", 1, 1000)
 		runs, err3 := s.Runs(m.ctx, f, "", 10)
-		work, err4 := s.Work(m.ctx, f, 10)
+		work, err4 := s.Work(m.ctx, f, "", 10)
+		gpu, err6 := s.Work(m.ctx, f, "gpu", 2)
+		waiting, err7 := s.Outstanding(m.ctx, f, "", 10)
+		err4 = first(err4, err6, err7)
 		n, err5 := s.Pending(m.ctx, f)
 		if errors.Is(err, engine.ErrNotFound) {
 			err = nil
 		}
-		text := fmt.Sprintf("factory %+v rows %+v runs %v work %+v pending %d", own, rows, runs, work, n)
+		text := fmt.Sprintf("factory %+v rows %+v runs %v work %+v gpu %+v outstanding %v pending %d", own, rows, runs, work, gpu, waiting, n)
 		if err := first(err, err2, err3, err4, err5); err != nil {
 			return "", err
 		}

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -41,6 +42,11 @@ const (
 	holdsOnPanic   fault = "keeps its locks when decide panics"
 	revokesAll     fault = "revokes a token id in every factory"
 	wrapsErrors    fault = "wraps what decide answered"
+	needsPeople    fault = "announces no run whose lease has lapsed"
+	mixesPools     fault = "announces a handed-over run to every pool"
+	forgetsTickets fault = "keeps no note of an outstanding ticket"
+	sweepsNamed    fault = "sweeps blobs that rows name"
+	sweepsFresh    fault = "sweeps blobs whatever their age"
 )
 
 // naive is engine.Store said as simply as can be: maps under one lock. It is the model of the state machine, and with a
@@ -56,10 +62,18 @@ type naive struct {
 	once     map[[4]string]bool
 	queue    map[[2]string]*naiveEntry
 	blobs    map[[3]string][]byte
+	putAt    map[[3]string]models.Instant
+	standing map[[2]string]naiveStanding
 	tokens   map[models.Digest]engine.Token
 	names    map[[2]string]string
 	modules  map[models.Digest][]byte
 	runLocks map[[2]string]*sync.Mutex
+}
+
+// naiveStanding is what a write leaves beside the head.
+type naiveStanding struct {
+	reclaim     models.Instant
+	outstanding string
 }
 
 type naiveEntry struct {
@@ -79,7 +93,7 @@ func newNaive(f fault) *naive {
 	return &naive{
 		fault: f, heads: map[[2]string]*engine.RunInfo{}, rows: map[[2]string][]models.Row{},
 		receipts: map[engine.Key]engine.Receipt{}, once: map[[4]string]bool{}, queue: map[[2]string]*naiveEntry{},
-		blobs: map[[3]string][]byte{}, tokens: map[models.Digest]engine.Token{}, names: map[[2]string]string{},
+		blobs: map[[3]string][]byte{}, putAt: map[[3]string]models.Instant{}, standing: map[[2]string]naiveStanding{}, tokens: map[models.Digest]engine.Token{}, names: map[[2]string]string{},
 		modules: map[models.Digest][]byte{}, runLocks: map[[2]string]*sync.Mutex{},
 	}
 }
@@ -352,6 +366,9 @@ func (h naiveHandle) write(locks engine.Locks, key [2]string, w *engine.Write) e
 	if len(w.Rows) > 0 || h.fault != forgetsLease {
 		r.Lease = w.Lease
 	}
+	if locks.Run != "" {
+		h.standing[key] = naiveStanding{w.Reclaim, w.Outstanding}
+	}
 	for _, o := range w.Once {
 		h.once[[4]string{key[0], key[1], o.Kind, h.id(o.Key)}] = true
 	}
@@ -438,6 +455,38 @@ func (h naiveHandle) Rows(ctx context.Context, factory, run string, from, limit 
 	return out, nil
 }
 
+func (h naiveHandle) Factories(ctx context.Context, after string, limit int64) ([]string, error) {
+	unlock, err := h.read(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for k := range h.heads {
+		if k[1] == "" && k[0] > after {
+			out = append(out, k[0])
+		}
+	}
+	slices.Sort(out)
+	return out[:min(int64(len(out)), limit)], nil
+}
+
+func (h naiveHandle) Outstanding(ctx context.Context, factory, after string, limit int64) ([]engine.Waiting, error) {
+	unlock, err := h.read(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var out []engine.Waiting
+	for k, s := range h.standing {
+		if k[0] == factory && k[1] > after && s.outstanding != "" && h.fault != forgetsTickets {
+			out = append(out, engine.Waiting{Run: k[1], Request: s.outstanding})
+		}
+	}
+	slices.SortFunc(out, func(a, b engine.Waiting) int { return strings.Compare(a.Run, b.Run) })
+	return out[:min(int64(len(out)), limit)], nil
+}
+
 func (h naiveHandle) Runs(ctx context.Context, factory, after string, limit int64) ([]string, error) {
 	unlock, err := h.read(ctx)
 	defer unlock()
@@ -467,7 +516,7 @@ func (h naiveHandle) Receipt(ctx context.Context, key engine.Key) (engine.Receip
 	return h.receipt(r), nil
 }
 
-func (h naiveHandle) Work(ctx context.Context, factory string, limit int64) ([]engine.QueueEntry, error) {
+func (h naiveHandle) Work(ctx context.Context, factory, pool string, limit int64) ([]engine.QueueEntry, error) {
 	unlock, err := h.read(ctx)
 	defer unlock()
 	if err != nil {
@@ -476,15 +525,20 @@ func (h naiveHandle) Work(ctx context.Context, factory string, limit int64) ([]e
 	at := h.tick()
 	var live []*naiveEntry
 	for k, q := range h.queue {
-		if k[0] == factory && (q.Expires == 0 || q.Expires > at) {
+		if k[0] == factory && (q.Expires == 0 || q.Expires > at) && (q.Pool == "" || q.Pool == pool || h.fault == mixesPools) {
 			live = append(live, q)
+		}
+	}
+	for k, s := range h.standing {
+		if lease := h.heads[k].Lease; k[0] == factory && s.reclaim > at && lease <= at && h.fault != needsPeople {
+			live = append(live, &naiveEntry{engine.QueueEntry{Run: k[1]}, int64(lease)})
 		}
 	}
 	slices.SortFunc(live, func(a, b *naiveEntry) int {
 		if h.fault == sortsWork {
 			return strings.Compare(a.Run, b.Run)
 		}
-		return int(a.entered - b.entered)
+		return cmp.Or(cmp.Compare(a.entered, b.entered), strings.Compare(a.Run, b.Run))
 	})
 	var out []engine.QueueEntry
 	for _, q := range live[:min(int64(len(live)), limit)] {
@@ -509,7 +563,9 @@ func (h naiveHandle) Kind() (string, int64) { return "naive", 1 }
 func (h naiveHandle) Close() error { h.closed.Store(true); return nil }
 
 func (h naiveHandle) putBlob(factory, run string, b engine.Blob) {
-	if k := h.blobKey(factory, run, b.Digest); h.blobs[k] == nil {
+	k := h.blobKey(factory, run, b.Digest)
+	h.putAt[k] = h.tick()
+	if h.blobs[k] == nil {
 		if h.blobs[k] = h.copy(b.Data); b.Data == nil {
 			h.blobs[k] = []byte{}
 		}
@@ -527,6 +583,30 @@ func (h naiveHandle) PutBlob(ctx context.Context, factory, run string, b engine.
 	}
 	h.putBlob(factory, run, b)
 	return nil
+}
+
+func (h naiveHandle) Sweep(ctx context.Context, factory string, age models.Seconds) (int64, error) {
+	unlock, err := h.read(ctx)
+	defer unlock()
+	if err != nil {
+		return 0, err
+	}
+	named := map[[3]string]bool{}
+	for key, rows := range h.rows {
+		for _, r := range rows {
+			for _, d := range r.Blobs {
+				named[h.blobKey(key[0], key[1], d)] = h.fault != sweepsNamed
+			}
+		}
+	}
+	var n int64
+	for k, at := range h.putAt {
+		if h.blobs[k] != nil && k[0] == factory && k[1] != "" && !named[k] && (at.Add(age) < h.tick() || h.fault == sweepsFresh) {
+			delete(h.blobs, k)
+			n++
+		}
+	}
+	return n, nil
 }
 
 func (h naiveHandle) Blob(ctx context.Context, factory, run string, digest models.Digest) ([]byte, error) {

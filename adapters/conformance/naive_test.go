@@ -39,6 +39,11 @@ func TestFaultsAreFound(t *testing.T) {
 		holdsOnPanic:   "a panic in decide releases the locks",
 		revokesAll:     "factories are worlds of their own",
 		wrapsErrors:    "decide may refuse or have nothing to write",
+		needsPeople:    "a run whose lease lapsed at a clean point is announced",
+		mixesPools:     "a handed-over run is announced to its pool",
+		forgetsTickets: "runs with an outstanding ticket are listed",
+		sweepsNamed:    "blobs that no row names are swept",
+		sweepsFresh:    "blobs that no row names are swept",
 	} {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()

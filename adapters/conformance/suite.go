@@ -46,7 +46,7 @@ func Enter(n Nodes) *World {
 // Checks returns the suite, without the state machine.
 func Checks() []Check {
 	var all []Check
-	for _, part := range [][]Check{journalChecks, loadedChecks, lockChecks, contentChecks, lifeChecks} {
+	for _, part := range [][]Check{journalChecks, loadedChecks, lockChecks, contentChecks, lifeChecks, nativeChecks} {
 		all = append(all, part...)
 	}
 	return all

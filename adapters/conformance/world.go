@@ -171,7 +171,7 @@ func (w *World) look(ctx context.Context, s engine.Store, run string) (picture, 
 		p.Rows, e = s.Rows(ctx, w.Factory, run, 1, 1000)
 		see(e)
 	}
-	p.Work, e = s.Work(ctx, w.Factory, 1000)
+	p.Work, e = s.Work(ctx, w.Factory, "", 1000)
 	see(e)
 	p.Pending, e = s.Pending(ctx, w.Factory)
 	see(e)

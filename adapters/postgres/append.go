@@ -36,16 +36,18 @@ const (
 
 	putFactorySQL  = `UPDATE factories SET head_seq = $2, head_hash = $3, head_at = $4, rules = $5, state = $6 WHERE factory = $1`
 	putQueueRowSQL = `INSERT INTO factory_queue (factory) VALUES ($1) ON CONFLICT DO NOTHING`
-	putHeadSQL     = `UPDATE runs SET head_seq = $3, head_hash = $4, head_at = $5, rules = $6, state = $7, lease_expires = $8 WHERE factory = $1 AND run = $2`
-	putLeaseSQL    = `UPDATE runs SET lease_expires = $3 WHERE factory = $1 AND run = $2`
-	putRowSQL      = `INSERT INTO journal_rows (factory, run, seq, format, rules, cmd, i, n, at, actor, kind, payload, blobs,
+	putHeadSQL     = `UPDATE runs SET head_seq = $3, head_hash = $4, head_at = $5, rules = $6, state = $7, lease_expires = $8,
+		reclaim = $9, outstanding = $10 WHERE factory = $1 AND run = $2`
+	putLeaseSQL = `UPDATE runs SET lease_expires = $3, reclaim = $4, outstanding = $5 WHERE factory = $1 AND run = $2`
+	putRowSQL   = `INSERT INTO journal_rows (factory, run, seq, format, rules, cmd, i, n, at, actor, kind, payload, blobs,
 		command_id, command_name, command, env, prev_hash, hash)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`
 	putReceiptSQL = `INSERT INTO receipts (factory, space, key_run, id, run, digest, actor, body) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 	putOnceSQL    = `INSERT INTO once_keys (factory, run, kind, key) VALUES ($1, $2, $3, $4)`
-	putBlobSQL    = `INSERT INTO blobs (factory, run, digest, data) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`
-	putQueueSQL   = `INSERT INTO queue AS q (factory, run, request, expires, entered_at) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (factory, run) DO UPDATE SET request = excluded.request, expires = excluded.expires,
+	putBlobSQL    = `INSERT INTO blobs AS b (factory, run, digest, data, put_at) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (factory, run, digest) DO UPDATE SET put_at = excluded.put_at WHERE NOT b.kept`
+	putQueueSQL = `INSERT INTO queue AS q (factory, run, request, pool, expires, entered_at) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (factory, run) DO UPDATE SET request = excluded.request, pool = excluded.pool, expires = excluded.expires,
 		entered_at = CASE WHEN q.request = excluded.request THEN q.entered_at ELSE excluded.entered_at END`
 	dropQueueSQL = `DELETE FROM queue WHERE factory = $1 AND run = $2`
 )
@@ -172,13 +174,13 @@ func write(ctx context.Context, conn *pgxpool.Conn, locks engine.Locks, at model
 			b.Queue(putFactorySQL, locks.Factory, head.Seq, head.Hash[:], head.At, w.Rules, w.State)
 			b.Queue(putQueueRowSQL, locks.Factory)
 		} else {
-			b.Queue(putHeadSQL, locks.Factory, locks.Run, head.Seq, head.Hash[:], head.At, w.Rules, w.State, w.Lease)
+			b.Queue(putHeadSQL, locks.Factory, locks.Run, head.Seq, head.Hash[:], head.At, w.Rules, w.State, w.Lease, w.Reclaim, w.Outstanding)
 		}
 	} else {
-		b.Queue(putLeaseSQL, locks.Factory, locks.Run, w.Lease)
+		b.Queue(putLeaseSQL, locks.Factory, locks.Run, w.Lease, w.Reclaim, w.Outstanding)
 	}
 	for _, blob := range w.Blobs {
-		b.Queue(putBlobSQL, locks.Factory, locks.Run, blob.Digest[:], whole(blob.Data))
+		b.Queue(putBlobSQL, locks.Factory, locks.Run, blob.Digest[:], whole(blob.Data), at)
 	}
 	for _, r := range w.Rows {
 		b.Queue(putRowSQL, r.Factory, r.Run, r.Seq, r.Format, r.Rules, r.Cmd, r.I, r.N, r.At, r.Actor, r.Kind, whole(r.Payload),
@@ -192,7 +194,7 @@ func write(ctx context.Context, conn *pgxpool.Conn, locks engine.Locks, at model
 	}
 	if locks.Run != "" {
 		if q := w.Queue; q != nil {
-			b.Queue(putQueueSQL, locks.Factory, locks.Run, q.Request, q.Expires, at)
+			b.Queue(putQueueSQL, locks.Factory, locks.Run, q.Request, q.Pool, q.Expires, at)
 		} else {
 			b.Queue(dropQueueSQL, locks.Factory, locks.Run)
 		}

@@ -16,7 +16,8 @@ func (s *Store) PutBlob(ctx context.Context, factory, run string, b engine.Blob)
 			SELECT factory FROM factories WHERE factory = $1 AND $2 = ''
 			UNION ALL SELECT factory FROM runs WHERE factory = $1 AND run = $2
 		), put AS (
-			INSERT INTO blobs (factory, run, digest, data) SELECT factory, $2, $3, $4 FROM owner ON CONFLICT DO NOTHING
+			INSERT INTO blobs AS b (factory, run, digest, data, put_at) SELECT factory, $2, $3, $4, ` + clock + ` FROM owner
+			ON CONFLICT (factory, run, digest) DO UPDATE SET put_at = excluded.put_at WHERE NOT b.kept
 		) SELECT count(*) FROM owner`
 	doing := fmt.Sprintf("put blob of factory %s run %q", factory, run)
 	var owners int

@@ -69,8 +69,8 @@ func (s *Store) Run(ctx context.Context, factory, run string) (engine.RunInfo, e
 
 // OpenRun implements engine.Journal. An opener that comes second waits for the first, then reads its run.
 func (s *Store) OpenRun(ctx context.Context, factory, run, opener string, salt [32]byte) (engine.RunInfo, error) {
-	const text = `INSERT INTO runs (factory, run, salt, opener, head_seq, head_hash, head_at, rules, lease_expires)
-		SELECT factory, $2, $3, $4, 0, decode(repeat('00', 32), 'hex'), 0, 0, 0 FROM factories WHERE factory = $1 ON CONFLICT DO NOTHING`
+	const text = `INSERT INTO runs (factory, run, salt, opener, head_seq, head_hash, head_at, rules, lease_expires, reclaim, outstanding)
+		SELECT factory, $2, $3, $4, 0, decode(repeat('00', 32), 'hex'), 0, 0, 0, 0, '' FROM factories WHERE factory = $1 ON CONFLICT DO NOTHING`
 	if _, err := s.pool.Exec(ctx, text, factory, run, salt[:], opener); err != nil {
 		return engine.RunInfo{}, storeError("open run "+run, err)
 	}
@@ -94,6 +94,22 @@ func (s *Store) Rows(ctx context.Context, factory, run string, from, limit int64
 	}, text, factory, run, from, max(limit, 0))
 }
 
+// Factories implements engine.Journal.
+func (s *Store) Factories(ctx context.Context, after string, limit int64) ([]string, error) {
+	const text = `SELECT factory FROM factories WHERE factory > $1 ORDER BY factory LIMIT $2`
+	return collect(ctx, s, "list factories", pgx.RowTo[string], text, after, max(limit, 0))
+}
+
+// Outstanding implements engine.Journal.
+func (s *Store) Outstanding(ctx context.Context, factory, after string, limit int64) ([]engine.Waiting, error) {
+	const text = `SELECT run, outstanding FROM runs WHERE factory = $1 AND outstanding <> '' AND run > $2 ORDER BY run LIMIT $3`
+	return collect(ctx, s, "list outstanding tickets", func(row pgx.CollectableRow) (engine.Waiting, error) {
+		var w engine.Waiting
+		err := row.Scan(&w.Run, &w.Request)
+		return w, err
+	}, text, factory, after, max(limit, 0))
+}
+
 // Runs implements engine.Journal.
 func (s *Store) Runs(ctx context.Context, factory, after string, limit int64) ([]string, error) {
 	const text = `SELECT run FROM runs WHERE factory = $1 AND run > $2 ORDER BY run LIMIT $3`
@@ -110,14 +126,20 @@ func (s *Store) Receipt(ctx context.Context, key engine.Key) (engine.Receipt, er
 }
 
 // Work implements engine.Journal.
-func (s *Store) Work(ctx context.Context, factory string, limit int64) ([]engine.QueueEntry, error) {
-	const text = `SELECT run, request, expires FROM queue WHERE factory = $1 AND (expires = 0 OR expires > ` + clock + `)
-		ORDER BY entered_at, run LIMIT $2`
+func (s *Store) Work(ctx context.Context, factory, pool string, limit int64) ([]engine.QueueEntry, error) {
+	const text = `WITH t AS (SELECT ` + clock + ` AS at)
+		SELECT run, request, expires, pool FROM (
+			(SELECT run, request, expires, pool, entered_at AS since FROM queue
+				WHERE factory = $1 AND (expires = 0 OR expires > (SELECT at FROM t)) AND pool IN ('', $2) ORDER BY entered_at, run LIMIT $3)
+			UNION ALL
+			(SELECT run, '', 0, '', lease_expires FROM runs WHERE factory = $1 AND reclaim > 0
+				AND lease_expires <= (SELECT at FROM t) AND reclaim > (SELECT at FROM t) ORDER BY lease_expires, run LIMIT $3)
+		) w ORDER BY since, run LIMIT $3`
 	return collect(ctx, s, "list work", func(row pgx.CollectableRow) (engine.QueueEntry, error) {
 		var q engine.QueueEntry
-		err := row.Scan(&q.Run, &q.Request, &q.Expires)
+		err := row.Scan(&q.Run, &q.Request, &q.Expires, &q.Pool)
 		return q, err
-	}, text, factory, max(limit, 0))
+	}, text, factory, pool, max(limit, 0))
 }
 
 // Pending implements engine.Journal.

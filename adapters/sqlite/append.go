@@ -22,15 +22,17 @@ const (
 		ON CONFLICT (factory) DO UPDATE SET head_seq = excluded.head_seq, head_hash = excluded.head_hash,
 		head_at = excluded.head_at, rules = excluded.rules, state = excluded.state`
 	putQueueRowSQL = `INSERT INTO factory_queue (factory) VALUES (?) ON CONFLICT DO NOTHING`
-	putHeadSQL     = `UPDATE runs SET head_seq = ?, head_hash = ?, head_at = ?, rules = ?, state = ?, lease_expires = ? WHERE factory = ? AND run = ?`
-	putLeaseSQL    = `UPDATE runs SET lease_expires = ? WHERE factory = ? AND run = ?`
-	putRowSQL      = `INSERT INTO journal_rows (factory, run, seq, format, rules, cmd, i, n, at, actor, kind, payload, blobs,
+	putHeadSQL     = `UPDATE runs SET head_seq = ?, head_hash = ?, head_at = ?, rules = ?, state = ?, lease_expires = ?, reclaim = ?, outstanding = ?
+		WHERE factory = ? AND run = ?`
+	putLeaseSQL = `UPDATE runs SET lease_expires = ?, reclaim = ?, outstanding = ? WHERE factory = ? AND run = ?`
+	putRowSQL   = `INSERT INTO journal_rows (factory, run, seq, format, rules, cmd, i, n, at, actor, kind, payload, blobs,
 		command_id, command_name, command, env, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	putReceiptSQL = `INSERT INTO receipts (factory, space, key_run, id, run, digest, actor, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	putOnceSQL    = `INSERT INTO once_keys (factory, run, kind, key) VALUES (?, ?, ?, ?)`
-	putBlobSQL    = `INSERT INTO blobs (factory, run, digest, data) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`
-	putQueueSQL   = `INSERT INTO queue (factory, run, request, expires, entered_at) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (factory, run) DO UPDATE SET request = excluded.request, expires = excluded.expires,
+	putBlobSQL    = `INSERT INTO blobs (factory, run, digest, data, put_at) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET put_at = excluded.put_at WHERE NOT kept`
+	putQueueSQL = `INSERT INTO queue (factory, run, request, pool, expires, entered_at) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (factory, run) DO UPDATE SET request = excluded.request, pool = excluded.pool, expires = excluded.expires,
 		entered_at = CASE WHEN request = excluded.request THEN entered_at ELSE excluded.entered_at END`
 	dropQueueSQL = `DELETE FROM queue WHERE factory = ? AND run = ?`
 )
@@ -155,13 +157,13 @@ func (s *Store) write(ctx context.Context, tx *sql.Tx, locks engine.Locks, at mo
 			run(s.stmt.putFactory, locks.Factory, head.Seq, head.Hash[:], head.At, w.Rules, w.State)
 			run(s.stmt.putQueueRow, locks.Factory)
 		} else {
-			run(s.stmt.putHead, head.Seq, head.Hash[:], head.At, w.Rules, w.State, w.Lease, locks.Factory, locks.Run)
+			run(s.stmt.putHead, head.Seq, head.Hash[:], head.At, w.Rules, w.State, w.Lease, w.Reclaim, w.Outstanding, locks.Factory, locks.Run)
 		}
 	} else {
-		run(s.stmt.putLease, w.Lease, locks.Factory, locks.Run)
+		run(s.stmt.putLease, w.Lease, w.Reclaim, w.Outstanding, locks.Factory, locks.Run)
 	}
 	for _, b := range w.Blobs {
-		run(s.stmt.putBlob, locks.Factory, locks.Run, b.Digest[:], whole(b.Data))
+		run(s.stmt.putBlob, locks.Factory, locks.Run, b.Digest[:], whole(b.Data), at)
 	}
 	for _, r := range w.Rows {
 		run(s.stmt.putRow, r.Factory, r.Run, r.Seq, r.Format, r.Rules, r.Cmd, r.I, r.N, r.At, r.Actor, r.Kind, whole(r.Payload),
@@ -175,7 +177,7 @@ func (s *Store) write(ctx context.Context, tx *sql.Tx, locks engine.Locks, at mo
 	}
 	if locks.Run != "" {
 		if q := w.Queue; q != nil {
-			run(s.stmt.putQueue, locks.Factory, locks.Run, q.Request, q.Expires, at)
+			run(s.stmt.putQueue, locks.Factory, locks.Run, q.Request, q.Pool, q.Expires, at)
 		} else {
 			run(s.stmt.dropQueue, locks.Factory, locks.Run)
 		}

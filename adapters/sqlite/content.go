@@ -21,7 +21,7 @@ func (s *Store) PutBlob(ctx context.Context, factory, run string, b engine.Blob)
 	if !owned {
 		return storeError(doing, sql.ErrNoRows)
 	}
-	_, err := s.stmt.putBlob.ExecContext(ctx, factory, run, b.Digest[:], whole(b.Data))
+	_, err := s.stmt.putBlob.ExecContext(ctx, factory, run, b.Digest[:], whole(b.Data), now())
 	return storeError(doing, err)
 }
 

@@ -73,8 +73,8 @@ func (s *Store) Run(ctx context.Context, factory, run string) (engine.RunInfo, e
 
 // OpenRun implements engine.Journal.
 func (s *Store) OpenRun(ctx context.Context, factory, run, opener string, salt [32]byte) (engine.RunInfo, error) {
-	const text = `INSERT INTO runs (factory, run, salt, opener, head_seq, head_hash, head_at, rules, lease_expires)
-		SELECT factory, ?, ?, ?, 0, zeroblob(32), 0, 0, 0 FROM factories WHERE factory = ? ON CONFLICT DO NOTHING`
+	const text = `INSERT INTO runs (factory, run, salt, opener, head_seq, head_hash, head_at, rules, lease_expires, reclaim, outstanding)
+		SELECT factory, ?, ?, ?, 0, zeroblob(32), 0, 0, 0, 0, '' FROM factories WHERE factory = ? ON CONFLICT DO NOTHING`
 	if _, err := s.writer.ExecContext(ctx, text, run, salt[:], opener, factory); err != nil {
 		return engine.RunInfo{}, storeError("open run "+run, err)
 	}
@@ -101,14 +101,32 @@ func (s *Store) Rows(ctx context.Context, factory, run string, from, limit int64
 	}, text, factory, run, from, limit)
 }
 
+// Factories implements engine.Journal.
+func (s *Store) Factories(ctx context.Context, after string, limit int64) ([]string, error) {
+	const text = `SELECT factory FROM factories WHERE factory > ? ORDER BY factory LIMIT ?`
+	return collect(ctx, s.readers, "list factories", text1, text, after, max(limit, 0))
+}
+
+// Outstanding implements engine.Journal.
+func (s *Store) Outstanding(ctx context.Context, factory, after string, limit int64) ([]engine.Waiting, error) {
+	const text = `SELECT run, outstanding FROM runs WHERE factory = ? AND outstanding <> '' AND run > ? ORDER BY run LIMIT ?`
+	return collect(ctx, s.readers, "list outstanding tickets", func(rows *sql.Rows) (engine.Waiting, error) {
+		var w engine.Waiting
+		err := rows.Scan(&w.Run, &w.Request)
+		return w, err
+	}, text, factory, after, max(limit, 0))
+}
+
+func text1(rows *sql.Rows) (string, error) {
+	var one string
+	err := rows.Scan(&one)
+	return one, err
+}
+
 // Runs implements engine.Journal.
 func (s *Store) Runs(ctx context.Context, factory, after string, limit int64) ([]string, error) {
 	const text = `SELECT run FROM runs WHERE factory = ? AND run > ? ORDER BY run LIMIT ?`
-	return collect(ctx, s.readers, "list runs", func(rows *sql.Rows) (string, error) {
-		var run string
-		err := rows.Scan(&run)
-		return run, err
-	}, text, factory, after, max(limit, 0))
+	return collect(ctx, s.readers, "list runs", text1, text, factory, after, max(limit, 0))
 }
 
 // Receipt implements engine.Journal.
@@ -121,14 +139,19 @@ func (s *Store) Receipt(ctx context.Context, key engine.Key) (engine.Receipt, er
 }
 
 // Work implements engine.Journal.
-func (s *Store) Work(ctx context.Context, factory string, limit int64) ([]engine.QueueEntry, error) {
-	const text = `SELECT run, request, expires FROM queue WHERE factory = ? AND (expires = 0 OR expires > ?)
-		ORDER BY entered_at, run LIMIT ?`
+func (s *Store) Work(ctx context.Context, factory, pool string, limit int64) ([]engine.QueueEntry, error) {
+	const text = `SELECT run, request, expires, pool FROM (
+			SELECT * FROM (SELECT run, request, expires, pool, entered_at AS since FROM queue
+				WHERE factory = ?1 AND (expires = 0 OR expires > ?2) AND pool IN ('', ?3) ORDER BY entered_at, run LIMIT ?4)
+			UNION ALL
+			SELECT * FROM (SELECT run, '', 0, '', lease_expires AS since FROM runs
+				WHERE factory = ?1 AND reclaim > 0 AND lease_expires <= ?2 AND reclaim > ?2 ORDER BY lease_expires, run LIMIT ?4)
+		) ORDER BY since, run LIMIT ?4`
 	return collect(ctx, s.readers, "list work", func(rows *sql.Rows) (engine.QueueEntry, error) {
 		var q engine.QueueEntry
-		err := rows.Scan(&q.Run, &q.Request, &q.Expires)
+		err := rows.Scan(&q.Run, &q.Request, &q.Expires, &q.Pool)
 		return q, err
-	}, text, factory, now(), max(limit, 0))
+	}, text, factory, now(), pool, max(limit, 0))
 }
 
 // Pending implements engine.Journal.

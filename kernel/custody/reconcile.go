@@ -1,6 +1,11 @@
 package custody
 
-import "github.com/forge-continuity/forge/models"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/forge-continuity/forge/models"
+)
 
 // Pending describes the unknown effect that row seq began, as the event that would settle it (C2); ok is false where that
 // row began none, or its outcome is known.
@@ -20,6 +25,25 @@ func (s State) Pending(seq int64) (e models.EffectReconciled, ok bool) {
 		}
 	}
 	return models.EffectReconciled{}, false
+}
+
+// AllPending lists every unknown effect by the row that began it, in the order of rows.
+func (s State) AllPending() []models.EffectReconciled {
+	var list []models.EffectReconciled
+	add := func(seq int64) {
+		if e, ok := s.Pending(seq); ok {
+			list = append(list, e)
+		}
+	}
+	add(s.Turn.RequestSeq)
+	for _, c := range s.Turn.Calls {
+		add(c.IntentSeq)
+	}
+	for _, c := range s.Commands {
+		add(c.Seq)
+	}
+	slices.SortFunc(list, func(a, b models.EffectReconciled) int { return cmp.Compare(a.Seq, b.Seq) })
+	return list
 }
 
 // reconcile closes what was unknown. A landed request has its response now, and an ordinary claim consumes it; a request

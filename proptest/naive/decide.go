@@ -59,7 +59,7 @@ func (r *run) claim(f factory, c models.ClaimRun, a Asked) models.Code {
 	s.when(r.unknown() > 0, models.CodeUnknownEffect)
 	r.timeLeft(&s, a)
 	s.when(r.rejected() || r.settled, models.CodeRunHeld)
-	s.when(c.Pool != r.pool, models.CodeNotInPool)
+	s.when(r.pool != "" && c.Pool != r.pool, models.CodeNotInPool)
 	return s.first()
 }
 

@@ -74,14 +74,18 @@ func shown(v engine.RunView) RunShown {
 	st, l := v.State, v.State.Lease
 	out := RunShown{
 		Counters: st.Counters(), Custody: st.Custody.Digest, End: st.End, Head: st.Head, Now: v.Now, Opener: v.Run.Opener,
-		OriginalActor: st.OriginalActor, Position: v.Position, Registered: st.Registered, Rules: st.Rules, Run: v.Run.Run,
-		Lease: LeaseShown{Fence: l.Fence},
+		OriginalActor: st.OriginalActor, Pool: st.Pool, Position: v.Position, Registered: st.Registered, Rules: st.Rules, Run: v.Run.Run,
+		Holds: v.Holds, Lease: LeaseShown{Fence: l.Fence},
 	}
 	switch { // of a claim that has ended only the fence still counts
 	case l.Live:
 		out.Lease = LeaseShown{ClaimID: l.ClaimID, ExpiresAt: v.Lease, Fence: l.Fence, Live: true, Owner: l.Owner, Request: l.RequestID}
 	case l.Granted:
 		out.Lease = LeaseShown{ExpiresAt: l.ExpiresAt, Fence: l.Fence, Granted: true, Request: l.RequestID}
+	}
+	for _, u := range v.Unknown {
+		out.Unknown = append(out.Unknown, UnknownShown{Number: u.Number, Position: u.Position, Request: u.Request, RequestID: u.RequestID,
+			Seq: u.Seq, Subject: u.Subject})
 	}
 	if !st.Registered.IsZero() {
 		out.Registration, out.JournalDigest, out.RunDigest = &st.Registration, st.Head.Digest(), st.RunDigest()
@@ -173,56 +177,6 @@ func (s *Server) claim(q *request) error {
 	return q.json(http.StatusOK, Claimed{Claim: a.Body, Salt: hex.EncodeToString(salt[:])})
 }
 
-// renew lengthens an ordinary lease of the caller's. It has no command id: sending it again does no harm, for no renewal
-// shortens a lease.
-func (s *Server) renew(q *request) error {
-	run, err := q.id("run_id")
-	if err != nil {
-		return err
-	}
-	var body putLease
-	if err := q.decode(&body); err != nil {
-		return err
-	}
-	end, err := s.engine.Renew(q.ctx, q.caller, run, body.Fence, body.LeaseSeconds)
-	if err != nil {
-		return err
-	}
-	return q.json(http.StatusOK, Renewed{ExpiresAt: end})
-}
-
-func (s *Server) batch(q *request) error {
-	run, id, err := q.ids("run_id", "command_id")
-	if err != nil {
-		return err
-	}
-	var c models.Append
-	if err := q.decode(&c); err != nil {
-		return err
-	}
-	a, err := s.engine.Do(q.ctx, q.caller, run, id, c)
-	if err != nil {
-		return err
-	}
-	return q.receipt(http.StatusCreated, a)
-}
-
-func (s *Server) cancel(q *request) error {
-	run, id, err := q.ids("run_id", "command_id")
-	if err != nil {
-		return err
-	}
-	var c models.CancelRun
-	if err := q.decode(&c); err != nil {
-		return err
-	}
-	a, err := s.engine.Do(q.ctx, q.caller, run, id, c)
-	if err != nil {
-		return err
-	}
-	return q.receipt(http.StatusCreated, a)
-}
-
 func (s *Server) runRows(q *request) error {
 	run, err := q.id("run_id")
 	if err != nil {
@@ -277,9 +231,9 @@ func (s *Server) export(q *request) error {
 	return nil
 }
 
-// work waits for announcements. A drain ends the wait, so that no worker starts on a node that is leaving.
+// work waits for announcements to the caller's pool, or of runs for anyone. A drain ends the wait, so that no worker starts on a node that is leaving.
 func (s *Server) work(q *request) error {
-	query, err := q.query("wait_seconds")
+	query, err := q.query("pool", "wait_seconds")
 	if err != nil {
 		return err
 	}
@@ -287,10 +241,14 @@ func (s *Server) work(q *request) error {
 	if err != nil {
 		return err
 	}
+	pool, err := query.id("pool")
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(q.ctx)
 	defer cancel()
 	defer context.AfterFunc(s.draining, cancel)()
-	entries, err := s.engine.Work(ctx, q.caller, time.Duration(wait)*time.Second, announced)
+	entries, err := s.engine.Work(ctx, q.caller, pool, time.Duration(wait)*time.Second, announced)
 	switch {
 	case s.draining.Err() != nil || err == nil && len(entries) == 0:
 		return q.none()
@@ -299,7 +257,7 @@ func (s *Server) work(q *request) error {
 	}
 	out := WorkList{}
 	for _, e := range entries {
-		out.Runs = append(out.Runs, WorkEntry{Request: e.Request, Run: e.Run})
+		out.Runs = append(out.Runs, WorkEntry{Pool: e.Pool, Request: e.Request, Run: e.Run})
 	}
 	return q.json(http.StatusOK, out)
 }

@@ -31,7 +31,7 @@ type Claimed struct {
 	Salt  string    `json:"salt"`
 }
 
-// Renewed answers PUT /runs/{run_id}/lease.
+// Renewed answers PUT /runs/{run_id}/claims/{claim_id}/renewal.
 type Renewed struct {
 	ExpiresAt models.Instant `json:"expires_at"`
 }
@@ -53,8 +53,14 @@ type WorkList struct {
 	Runs []WorkEntry `json:"runs"`
 }
 
-// WorkEntry announces a run; Request is empty for ordinary work.
+// EvidenceKept answers POST /runs/{run_id}/evidence with the digest to name in a reconciliation.
+type EvidenceKept struct {
+	Digest models.Digest `json:"digest"`
+}
+
+// WorkEntry announces a run; Request is empty for ordinary work, Pool where any worker may claim it.
 type WorkEntry struct {
+	Pool    string `json:"pool"`
 	Request string `json:"request_id"`
 	Run     string `json:"run_id"`
 }
@@ -71,17 +77,21 @@ type TokenIssued struct {
 	ID    string `json:"token_id"`
 }
 
-// RunShown answers GET /runs/{run_id}: where the run stands at Now, computed and never stored.
+// RunShown answers GET /runs/{run_id}: where the run stands at Now, computed and never stored. Holds is what keeps
+// anybody from claiming it, in the order of the refusal table; Unknown what a reconciliation could settle; Pool the workers
+// that the run was handed to, empty for any.
 type RunShown struct {
 	Counters      models.Counters      `json:"counters"`
 	Custody       models.Digest        `json:"custody_digest"`
 	End           string               `json:"end"`
 	Head          models.Head          `json:"head"`
+	Holds         []*models.Refusal    `json:"holds"`
 	JournalDigest models.Digest        `json:"journal_digest"`
 	Lease         LeaseShown           `json:"lease"`
 	Now           models.Instant       `json:"now"`
 	Opener        string               `json:"opener"`
 	OriginalActor string               `json:"original_actor"`
+	Pool          string               `json:"pool"`
 	Position      string               `json:"position"`
 	Registered    models.Digest        `json:"registered"`
 	Registration  *models.Registration `json:"registration,omitzero"`
@@ -89,6 +99,18 @@ type RunShown struct {
 	Run           string               `json:"run_id"`
 	RunDigest     models.Digest        `json:"run_digest"`
 	Tickets       []TicketShown        `json:"tickets"`
+	Unknown       []UnknownShown       `json:"unknown"`
+}
+
+// UnknownShown is an effect whose outcome is unknown, or an uncertain ticket: Seq and Subject are what a reconciliation
+// names, and RequestID for a ticket.
+type UnknownShown struct {
+	Number    int64  `json:"number"`
+	Position  int64  `json:"position"`
+	Request   int64  `json:"request"`
+	RequestID string `json:"request_id"`
+	Seq       int64  `json:"seq"`
+	Subject   string `json:"subject"`
 }
 
 // LeaseShown is the claim that is live, or the grant that waits for one: Owner and ClaimID are empty until a worker claims
@@ -148,7 +170,7 @@ type (
 		Replaces int64    `json:"replaces"`
 		Roles    []string `json:"roles"`
 	}
-	putLease struct {
+	putRenewal struct {
 		Fence        int64          `json:"fence"`
 		LeaseSeconds models.Seconds `json:"lease_seconds"`
 	}

@@ -36,7 +36,7 @@ func snapshot(t *testing.T, w *World) string {
 				fmt.Fprintf(&b, "%s %q %d %s %s\n", factory, run, r.Seq, r.Kind, r.Hash)
 			}
 		}
-		work, err := w.Store.Work(ctx, factory, 1000)
+		work, err := w.Store.Work(ctx, factory, "", 1000)
 		check(err)
 		pending, err := w.Store.Pending(ctx, factory)
 		check(err)

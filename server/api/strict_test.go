@@ -121,7 +121,7 @@ func TestStrictBodies(t *testing.T) {
 		before := snapshot(t, w)
 		total := 0
 		for _, route := range api.Routes() {
-			if route.Limit == 0 || strings.Contains(route.Path, "/blobs/") {
+			if route.Limit == 0 || strings.Contains(route.Path, "/blobs/") || strings.HasSuffix(route.Path, "/evidence") {
 				continue
 			}
 			c := valid(t, w, r, route)
@@ -140,7 +140,12 @@ func TestStrictBodies(t *testing.T) {
 			for what, changed := range bad(t, text, route.Limit) {
 				total++
 				c.Body = changed
-				a := w.Send(t, c)
+				a, err := w.Try(c)
+				if err != nil && what == "huge" {
+					continue // the server closes on bytes that it does not read, and the client may see that before the answer
+				} else if err != nil {
+					t.Fatal(err)
+				}
 				want := models.CodeRequestMalformed
 				if what == "huge" {
 					want = models.CodePayloadTooLarge

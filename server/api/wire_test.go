@@ -351,7 +351,7 @@ func TestWorkAndDrain(t *testing.T) {
 		start()
 		w.Open(t, "run-1")
 		a := <-waiting
-		if a.err != nil || string(a.Body) != `{"runs":[{"request_id":"","run_id":"run-1"}]}` {
+		if a.err != nil || string(a.Body) != `{"runs":[{"pool":"","request_id":"","run_id":"run-1"}]}` {
 			t.Fatalf("%v %d %s", a.err, a.Status, a.Body)
 		}
 		if again, _, err := poll(0); err != nil || !bytes.Equal(again.Body, a.Body) {
@@ -409,8 +409,9 @@ func TestRenew(t *testing.T) {
 	each(t, Options{Policy: Enabled()}, func(t *testing.T, w *World) {
 		r := w.Open(t, "run-1", func(g *models.Registration) { g.ProviderTimeout = 1000 })
 		first := r.Claim(t, "claim-1")
+		claim := "claim-1"
 		renew := func(as string, fence, seconds int64) Answer {
-			return w.Send(t, Call{As: as, Method: http.MethodPut, Path: "/runs/" + r.ID + "/lease", Body: map[string]int64{"fence": fence, "lease_seconds": seconds}})
+			return w.Send(t, Call{As: as, Method: http.MethodPut, Path: "/runs/" + r.ID + "/claims/" + claim + "/renewal", Body: map[string]int64{"fence": fence, "lease_seconds": seconds}})
 		}
 		expires := func() models.Instant { return r.Show(t).Lease.ExpiresAt }
 		head := r.Show(t).Head
@@ -432,6 +433,14 @@ func TestRenew(t *testing.T) {
 		if r.Show(t).Head != head {
 			t.Fatal("a renewal wrote a row")
 		}
+		// What is appended afterwards leaves the lease as it was renewed.
+		renewed := expires()
+		r.Commands(t, 1)
+		if expires() != renewed {
+			t.Fatalf("an append moved the expiry from %d to %d", renewed, expires())
+		}
+		claim = "claim-2"
+		refused(t, renew(Worker, 1, 60), models.CodeFenceLost)
 		r = w.Hold(t, "run-2")
 		receipt := r.Admit(t, "request-1")
 		r.Claim(t, "claim-2")

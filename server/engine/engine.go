@@ -179,10 +179,8 @@ func (e *Engine) do(ctx context.Context, caller Caller, run, id string, c models
 		if err != nil {
 			return nil, err
 		}
-		w := &Write{Rows: rows, State: after.Encode(), Rules: f.Rules, Receipt: receipt, Lease: inForce(after)}
-		if entry := kernel.Queue(after); entry != nil {
-			w.Queue = &QueueEntry{Run: run, Request: entry.Request, Expires: entry.Expires}
-		}
+		w := &Write{Rows: rows, State: after.Encode(), Rules: f.Rules, Receipt: receipt}
+		w.stand(after, inForce(s, after, l.Lease))
 		for _, k := range kernel.OnceKeys(events) {
 			w.Once = append(w.Once, Once(k))
 		}
@@ -258,11 +256,27 @@ func steady(env *models.Env, head models.Instant) *models.Refusal {
 	return nil
 }
 
-func inForce(s kernel.State) models.Instant {
-	if s.Lease.Live || s.Lease.Granted {
-		return s.Lease.ExpiresAt
+// inForce is the expiry that the store keeps after a command: that of a new claim or grant, and for a claim that goes on
+// what a renewal left there.
+func inForce(before, after kernel.State, lease models.Instant) models.Instant {
+	switch {
+	case after.Lease.Live && before.Lease.Live && before.Lease.Fence == after.Lease.Fence:
+		return lease
+	case after.Lease.Live || after.Lease.Granted:
+		return after.Lease.ExpiresAt
 	}
 	return 0
+}
+
+// stand says what the run leaves beside its rows: who may claim it, until when, and what waits.
+func (w *Write) stand(s kernel.State, lease models.Instant) {
+	w.Lease, w.Reclaim = lease, kernel.Reclaimable(s)
+	if entry := kernel.Queue(s); entry != nil {
+		w.Queue = &QueueEntry{Run: s.Run, Request: entry.Request, Expires: entry.Expires, Pool: entry.Pool}
+	}
+	if t, ok := s.Tickets.Last(); ok && t.Outstanding() {
+		w.Outstanding = t.RequestID
+	}
 }
 
 func saved(actor string, c models.Command, r *Receipt) string {
@@ -307,6 +321,8 @@ func named(c models.Command) []models.Digest {
 			}
 		}
 		return list
+	case models.Reconcile:
+		return models.Blobs(models.EffectReconciled{Evidence: c.Evidence, Result: c.Result})
 	}
 	return nil
 }

@@ -71,13 +71,15 @@ func may(f models.Factory, actor string, roles ...string) *models.Refusal {
 // Anyone is every role: for what each principal of the factory may read.
 var Anyone = []string{models.RoleReader, models.RoleOperator, models.RoleAdministrator, models.RoleWorker}
 
-// RunView is a run as shown to people.
+// RunView is a run as shown to people: what holds it, and what could be reconciled, at Now.
 type RunView struct {
 	Run      RunInfo
 	State    kernel.State
 	Now      models.Instant
 	Lease    models.Instant
 	Position string
+	Holds    []*models.Refusal
+	Unknown  []models.EffectReconciled
 }
 
 // Run returns a run for a caller with one of the roles.
@@ -89,7 +91,8 @@ func (e *Engine) Run(ctx context.Context, caller Caller, run string, roles ...st
 	if r := may(v.factory, caller.Principal, roles...); r != nil {
 		return RunView{}, r
 	}
-	return RunView{Run: v.run, State: v.state, Now: v.now, Lease: v.lease, Position: kernel.Position(v.state, v.now, v.lease)}, nil
+	return RunView{Run: v.run, State: v.state, Now: v.now, Lease: v.lease, Position: kernel.Position(v.state, v.now, v.lease),
+		Holds: kernel.Holds(v.state, v.now, v.lease), Unknown: kernel.Unknown(v.state, v.now, v.lease)}, nil
 }
 
 // Runs returns run ids after the one named.
@@ -271,14 +274,15 @@ func (e *Engine) Blob(ctx context.Context, caller Caller, run string, digest mod
 // workPoll is how often a waiting poll looks again; it holds no connection in between.
 const workPoll = 100 * time.Millisecond
 
-// Work announces queued runs, waiting up to the given time for the first. It hands nothing out: a claim does.
-func (e *Engine) Work(ctx context.Context, caller Caller, wait time.Duration, limit int64) ([]QueueEntry, error) {
+// Work announces runs that workers of the pool may claim, waiting up to the given time for the first. It hands nothing out:
+// a claim does.
+func (e *Engine) Work(ctx context.Context, caller Caller, pool string, wait time.Duration, limit int64) ([]QueueEntry, error) {
 	if _, err := e.Factory(ctx, caller, models.RoleWorker); err != nil {
 		return nil, err
 	}
 	deadline := time.Now().Add(wait)
 	for {
-		entries, err := e.store.Work(ctx, caller.Factory, limit)
+		entries, err := e.store.Work(ctx, caller.Factory, pool, limit)
 		if err != nil || len(entries) > 0 || !time.Now().Before(deadline) {
 			return entries, e.outcome(err)
 		}

@@ -7,9 +7,9 @@ import (
 	"github.com/forge-continuity/forge/models"
 )
 
-// Renew lengthens the caller's ordinary lease and returns its new expiry. It changes the lease row only: no row of the
-// journal, no receipt. Repeating it is harmless, for no renewal shortens a lease.
-func (e *Engine) Renew(ctx context.Context, caller Caller, run string, fence int64, seconds models.Seconds) (models.Instant, error) {
+// Renew lengthens the caller's ordinary lease under the claim and returns its new expiry. It changes the lease row only: no
+// row of the journal, no receipt. Repeating it is harmless, for no renewal shortens a lease.
+func (e *Engine) Renew(ctx context.Context, caller Caller, run, claim string, fence int64, seconds models.Seconds) (models.Instant, error) {
 	var end models.Instant
 	err := e.store.Append(ctx, Locks{Factory: caller.Factory, Run: run}, func(l Loaded) (*Write, error) {
 		f, s, err := decode(caller.Factory, run, l.Factory, l.Run)
@@ -24,7 +24,12 @@ func (e *Engine) Renew(ctx context.Context, caller Caller, run string, fence int
 		if end, refusal = kernel.Renew(s, fence, seconds, env); refusal != nil {
 			return nil, refusal
 		}
-		return &Write{Lease: end}, nil
+		if s.Lease.ClaimID != claim {
+			return nil, models.Refuse(models.CodeFenceLost, models.D("fence", fence), models.D("current", s.Lease.Fence))
+		}
+		w := &Write{}
+		w.stand(s, end)
+		return w, nil
 	})
 	return end, e.outcome(err)
 }

@@ -88,24 +88,37 @@ type Once struct {
 	Key  string
 }
 
-// QueueEntry announces a run. Request is empty for ordinary work. Expires is 0 where nothing lapses.
+// QueueEntry announces a run. Request is empty for ordinary work, Pool where any worker may take it. Expires is 0 where
+// nothing lapses.
 type QueueEntry struct {
 	Run     string
 	Request string
 	Expires models.Instant
+	Pool    string
+}
+
+// Waiting is a run with an outstanding ticket.
+type Waiting struct {
+	Run     string
+	Request string
 }
 
 // Write is everything that one accepted command changes; it becomes durable whole or not at all. Rows are contiguous from
-// the loaded head. Queue nil removes the run's entry. Lease is the expiry that stands from now on, 0 for none.
+// the loaded head. Queue nil removes the run's entry. Lease is the expiry that stands from now on, 0 for none. Reclaim is
+// until when, once that lease has lapsed, an ordinary claim may go on from here: such a run is announced without an entry
+// and without a person; 0 for no such claim. Outstanding is the request id of an outstanding ticket, empty for none. These
+// four replace what stood, also in a write without rows.
 type Write struct {
-	Rows    []models.Row
-	State   []byte
-	Rules   int64
-	Receipt Receipt
-	Queue   *QueueEntry
-	Lease   models.Instant
-	Once    []Once
-	Blobs   []Blob
+	Rows        []models.Row
+	State       []byte
+	Rules       int64
+	Receipt     Receipt
+	Queue       *QueueEntry
+	Lease       models.Instant
+	Reclaim     models.Instant
+	Outstanding string
+	Once        []Once
+	Blobs       []Blob
 }
 
 // RunInfo is a run as opened: it has a salt, and rows only once it is registered.
@@ -142,12 +155,17 @@ type Journal interface {
 	OpenRun(ctx context.Context, factory, run, opener string, salt [32]byte) (RunInfo, error)
 	// Rows returns rows with from <= seq < from+limit in order; run is empty for the factory's own journal.
 	Rows(ctx context.Context, factory, run string, from, limit int64) ([]models.Row, error)
+	// Factories returns the ids of factories after the one named, in order, at most limit.
+	Factories(ctx context.Context, after string, limit int64) ([]string, error)
 	// Runs returns the ids of runs after the one named, in order, at most limit.
 	Runs(ctx context.Context, factory, after string, limit int64) ([]string, error)
+	// Outstanding returns the runs after the one named that have an outstanding ticket, in order of ids, at most limit.
+	Outstanding(ctx context.Context, factory, after string, limit int64) ([]Waiting, error)
 	// Receipt returns a saved answer.
 	Receipt(ctx context.Context, key Key) (Receipt, error)
-	// Work returns queued entries whose lease has not lapsed, oldest first, at most limit.
-	Work(ctx context.Context, factory string, limit int64) ([]QueueEntry, error)
+	// Work returns what may be claimed now by workers of the pool, oldest first, at most limit: queued entries of that pool
+	// or of none that have not lapsed, and runs whose lease has lapsed where Write.Reclaim lets an ordinary claim go on.
+	Work(ctx context.Context, factory, pool string, limit int64) ([]QueueEntry, error)
 	// Pending counts like Loaded.Pending, without locks.
 	Pending(ctx context.Context, factory string) (int64, error)
 	// Now reads the store's clock.
@@ -160,6 +178,9 @@ type Journal interface {
 type Blobs interface {
 	PutBlob(ctx context.Context, factory, run string, b Blob) error
 	Blob(ctx context.Context, factory, run string, digest models.Digest) ([]byte, error)
+	// Sweep removes the blobs of the factory's runs that no row names and that were last put longer ago than age, by the
+	// store's clock, and returns how many. No row can come to name a blob that is removed: it holds the run's lock.
+	Sweep(ctx context.Context, factory string, age models.Seconds) (int64, error)
 }
 
 // Credentials keeps tokens and the names of principals and factories, which are labels and stand in no journal.

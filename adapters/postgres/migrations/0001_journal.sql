@@ -1,12 +1,14 @@
 -- The journal and what is kept beside it.
 --
 -- factories and runs are the rows that an append locks. Each carries the head of its journal and the state folded up to
--- it, a cache; a run also has its salt (NULL once the run was erased), its opener and the expiry of the lease in force.
+-- it, a cache; a run also has its salt (NULL once the run was erased), its opener, the expiry of the lease in force, until
+-- when an ordinary claim may go on from here once that lease has lapsed (reclaim, 0 where none may) and the request id of
+-- its outstanding ticket.
 -- journal_rows is the record: one event a row, of a run or (run '') of the factory itself, never changed and never
 -- removed. Bytes are kept as they were hashed. blobs is the digests of the row, 32 bytes each, one after the other.
 -- receipts are the saved answers; key_run is empty in the spaces whose ids are unique per factory.
 -- once_keys are facts that may be written once.
--- queue announces runs, the oldest first; request is empty for ordinary work. An entry that is written again for the same
+-- queue announces runs, the oldest first; request is empty for ordinary work, pool for the workers of any. An entry that is written again for the same
 -- request keeps its place. factory_queue is the row whose lock makes the count of pending tickets true until the end of
 -- the transaction.
 --
@@ -37,9 +39,15 @@ CREATE TABLE runs (
     rules         bigint           NOT NULL CHECK (rules >= 0),
     state         bytea,
     lease_expires bigint           NOT NULL CHECK (lease_expires >= 0),
+    reclaim       bigint           NOT NULL CHECK (reclaim >= 0),
+    outstanding   text COLLATE "C" NOT NULL,
     PRIMARY KEY (factory, run),
     CHECK ((head_seq = 0) = (state IS NULL))
-) WITH (fillfactor = 50); -- every append updates its run in place, if the page has room
+) WITH (fillfactor = 50); -- most appends update their run in place, if the page has room
+
+CREATE INDEX runs_reclaim ON runs (factory, lease_expires, run) WHERE reclaim > 0;
+
+CREATE INDEX runs_outstanding ON runs (factory, run) WHERE outstanding <> '';
 
 CREATE TABLE journal_rows (
     factory      text COLLATE "C" NOT NULL,
@@ -105,6 +113,7 @@ CREATE TABLE queue (
     factory    text COLLATE "C" NOT NULL,
     run        text COLLATE "C" NOT NULL,
     request    text COLLATE "C" NOT NULL,
+    pool       text COLLATE "C" NOT NULL,
     expires    bigint           NOT NULL CHECK (expires >= 0),
     entered_at bigint           NOT NULL CHECK (entered_at > 0),
     PRIMARY KEY (factory, run),
