@@ -23,6 +23,15 @@ func (h History) At(head models.Head) (models.Factory, *models.Refusal) {
 	return h.states[head.Seq-1], nil
 }
 
+// supersededAt returns when the row after a head was written, and whether there is one: a command that named the head came
+// before it, for both read the clock under the factory's lock.
+func (h History) supersededAt(head models.Head) (models.Instant, bool) {
+	if head.Seq >= int64(len(h.states)) {
+		return 0, false
+	}
+	return h.states[head.Seq].HeadAt, true
+}
+
 // Last returns the newest state; the zero Factory before the first row.
 func (h History) Last() models.Factory {
 	if len(h.states) == 0 {
@@ -77,6 +86,9 @@ func Replay(rows iter.Seq[models.Row], factory History) (State, *models.Refusal)
 			return broken(first, "the factory head that a row names is older than before")
 		}
 		named = env.FactoryHead.Seq
+		if at, ok := factory.supersededAt(env.FactoryHead); ok && at+lag(env) < env.At {
+			return broken(first, "the factory head that a row names was superseded before it")
+		}
 		env.Factory = f
 		if first.Factory != f.Factory || first.Rules != f.Rules {
 			return disagrees(first, nil)
@@ -111,6 +123,14 @@ func Recounted(s State, r *models.Refusal) models.Recount {
 
 // disagrees is what deciding a command again came to, where that is not its rows. An activation of rules that this build
 // does not know is meant, and no damage.
+// lag is how far a row's time may stand ahead of the clock it was written by.
+func lag(env models.Env) models.Instant {
+	if env.Clock == models.ClockHead {
+		return models.MaxClockLag
+	}
+	return 0
+}
+
 func disagrees(row models.Row, refused *models.Refusal) *models.Refusal {
 	if refused != nil && refused.Code == models.CodeRulesNewer {
 		return refused.With(models.D("seq", row.Seq))

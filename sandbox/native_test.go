@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/forge-continuity/forge/adapters/agentic"
 	"github.com/forge-continuity/forge/adapters/agentic/catalogue"
@@ -104,31 +103,12 @@ func held(t testing.TB, version string) (frames []sandbox.Frame, params canon.Ra
 	if err != nil {
 		t.Fatal(err)
 	}
-	var checkpoint, response string
-	for _, s := range recording.Steps {
-		switch s.Kind {
-		case "checkpoint":
-			checkpoint = s.File
-		case "response":
-			response = s.File
-		}
-	}
-	at, err := time.Parse(time.RFC3339Nano, recording.ConsumedAt)
+	turn, err := recording.Turn(recording.HeldRequest())
 	if err != nil {
 		t.Fatal(err)
 	}
-	frames = []sandbox.Frame{{Name: "catalogue", Bytes: catalogue.Bytes()}}
-	for _, f := range []struct{ name, file string }{{"checkpoint", checkpoint}, {"response", response}} {
-		b, err := recording.File(f.file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		frames = append(frames, sandbox.Frame{Name: f.name, Bytes: b})
-	}
-	return frames, canon.MustMarshal(map[string]any{
-		"acknowledgement": recording.Acknowledgement, "consumed_at_us": at.UnixMicro(), "mode": recording.Mode,
-		"reader": recording.Reader, "runtime": recording.Runtime, "selection": recording.Selection, "validator": recording.Validator,
-	})
+	return []sandbox.Frame{{Name: "catalogue", Bytes: catalogue.Bytes()}, {Name: "checkpoint", Bytes: turn.Checkpoint},
+		{Name: "response", Bytes: turn.Response}, {Name: "wire", Bytes: turn.Wire}, {Name: "contract", Bytes: turn.Contract}}, canon.MustMarshal(turn.Params)
 }
 
 // damage changes some bytes of one frame.
@@ -236,6 +216,15 @@ func grown(t testing.TB, frames []sandbox.Frame, size int) []sandbox.Frame {
 	}
 	out := slices.Clone(frames)
 	out[1].Bytes = pyjson.Encode(root)
+	c, err := agentic.LoadCatalogue(catalogue.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wire, holds := agentic.Pending(c, out[1].Bytes)
+	if len(holds) > 0 {
+		t.Fatal(holds)
+	}
+	out[3].Bytes = wire
 	return out
 }
 
@@ -263,7 +252,7 @@ func BenchmarkReconstruct(b *testing.B) {
 		name := fmt.Sprintf("%dKB", size/1000)
 		b.Run(name+"/native", func(b *testing.B) {
 			for b.Loop() {
-				if _, result, refusal := native(b, "reconstruct", frames, params); refusal != nil {
+				if _, result, refusal := native(b, "reconstruct", frames, params); refusal != nil || !bytes.Contains(result, []byte(`"holds":[]`)) {
 					b.Fatal(refusal, string(result))
 				}
 			}

@@ -88,7 +88,7 @@ func outcomesOf(frames map[string][]byte) map[int][]byte {
 var functions = map[string]entry{
 	"inspect":     {frames: []string{"catalogue", "checkpoint"}, run: callInspect},
 	"validate":    {frames: []string{"catalogue", "query", "schema"}, run: callValidate},
-	"reconstruct": {frames: []string{"catalogue", "checkpoint", "response"}, outcomes: true, run: callReconstruct},
+	"reconstruct": {frames: []string{"catalogue", "checkpoint", "response", "wire", "contract"}, outcomes: true, run: callReconstruct},
 }
 
 // output is the answer of a function before it is a message.

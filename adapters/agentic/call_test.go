@@ -29,7 +29,8 @@ func message(t testing.TB, function string, params any, frames ...namedFrame) []
 }
 
 func reconstructMessage(t testing.TB, h held) []byte {
-	return message(t, "reconstruct", h.params, namedFrame{"catalogue", catalogueBytes()}, namedFrame{"checkpoint", h.checkpoint}, namedFrame{"response", h.response})
+	return message(t, "reconstruct", h.params, namedFrame{"catalogue", catalogueBytes()}, namedFrame{"checkpoint", h.checkpoint}, namedFrame{"response", h.response},
+		namedFrame{"wire", h.closed.Wire}, namedFrame{"contract", h.closed.Contract})
 }
 
 // answer decodes an answer of Call.
@@ -127,8 +128,9 @@ func TestCallRefusesBadMessages(t *testing.T) {
 		"a frame twice":    message(t, "inspect", struct{}{}, frame("catalogue", "catalogue")...),
 		"bad catalogue":    message(t, "inspect", struct{}{}, frame("catalogue", "checkpoint")...),
 		"params":           message(t, "inspect", map[string]int{"a": 1}, frame("catalogue", "checkpoint")...),
-		"no params":        message(t, "reconstruct", struct{}{}, frame("catalogue", "checkpoint", "response")...),
-		"instant":          message(t, "reconstruct", Params{ConsumedAtUS: 0}, namedFrame{"catalogue", catalogueBytes()}, namedFrame{"checkpoint", nil}, namedFrame{"response", nil}),
+		"no params":        message(t, "reconstruct", struct{}{}, frame("catalogue", "checkpoint", "response", "wire", "contract")...),
+		"instant": message(t, "reconstruct", Params{ConsumedAtUS: 0}, namedFrame{"catalogue", catalogueBytes()}, namedFrame{"checkpoint", nil}, namedFrame{"response", nil},
+			namedFrame{"wire", nil}, namedFrame{"contract", nil}),
 	} {
 		r, frames := answer(t, Call(m))
 		if r.Refusal == nil || r.Refusal.Code != "request_malformed" || len(frames) > 0 {

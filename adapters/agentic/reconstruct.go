@@ -18,7 +18,9 @@ const MaxObservations = 16
 // Params of reconstruct. Hashes are 64 hex digits; the three strings are those of the run's registration.
 type Params struct {
 	Acknowledgement string `json:"acknowledgement"`
+	Before          Before `json:"before"`
 	ConsumedAtUS    int64  `json:"consumed_at_us"` // native consumption instant, microseconds since 1970 UTC
+	Limits          Limits `json:"limits"`
 	Mode            string `json:"mode"`
 	Reader          string `json:"reader"` // "" where none is named: then no version-2 proof is made
 	Runtime         string `json:"runtime"`
@@ -69,22 +71,23 @@ type Reconstruction struct {
 
 // Reconstruct derives the checkpoint that follows a consumed response whose evidence query is known to be rejected. It is a pure
 // function of its arguments; stored bytes are never changed. Steps, each hiding what is faulty in later ones: form of the record;
-// registered identities and SDK pair; the parser, served once; content kinds; calls; arguments against frozen schemas; the pinned
+// registered identities and SDK pair; the closure with the journal; the parser, served once; content kinds; calls; arguments against frozen schemas; the pinned
 // validator; counters and contract.
 func Reconstruct(catalogue *Catalogue, checkpoint, response []byte, p Params) (*Reconstruction, *guestabi.Refusal) {
-	return ReconstructWith(catalogue, checkpoint, response, nil, p)
+	return ReconstructWith(catalogue, checkpoint, response, nil, nil, p)
 }
 
 // ReconstructWith is Reconstruct with the retained outcomes of some of the calls, by position: for each such call the outcome
 // stands in the derived history in place of a fixed result (OBS-15, O7). An outcome is the canonical JSON value that the worker
-// kept of a successful call; only a pure source observation may have one here.
-func ReconstructWith(catalogue *Catalogue, checkpoint, response []byte, outcomes map[int][]byte, p Params) (*Reconstruction, *guestabi.Refusal) {
+// kept of a successful call; only a pure source observation may have one here. With a closure the record is also held against the
+// journal; the guest's function always has one.
+func ReconstructWith(catalogue *Catalogue, checkpoint, response []byte, closed *Closure, outcomes map[int][]byte, p Params) (*Reconstruction, *guestabi.Refusal) {
 	if p.ConsumedAtUS <= 0 || p.ConsumedAtUS > pydanticai.MaxInstantUS {
 		return nil, malformed("consumed_at_us", "not an instant")
 	}
-	r := reconstruction{catalogue: catalogue, params: p, record: checkpoint, transport: Seal(response), outcomes: outcomes}
+	r := reconstruction{catalogue: catalogue, params: p, record: checkpoint, transport: Seal(response), closed: closed, outcomes: outcomes}
 	r.out.Result = Result{Calls: []ResultCall{}, Closing: []Closing{}, Holds: []Hold{}}
-	for _, step := range []func(){r.form, r.registered, r.parse, r.content, r.calls, r.arguments, r.validator, r.counters, r.derive, r.capture} {
+	for _, step := range []func(){r.form, r.registered, r.closure, r.parse, r.content, r.calls, r.arguments, r.validator, r.counters, r.derive, r.capture} {
 		step()
 		if r.refused != nil {
 			return nil, r.refused
@@ -105,6 +108,7 @@ type reconstruction struct {
 	params    Params
 	record    []byte
 	transport *SealedTransport
+	closed    *Closure
 	outcomes  map[int][]byte
 
 	checkpoint *Checkpoint
@@ -385,7 +389,8 @@ func callReconstruct(frames map[string][]byte, params canon.Raw) (*output, *gues
 	if err != nil {
 		return nil, malformed("catalogue", "not a catalogue that this module can use")
 	}
-	r, refused := ReconstructWith(catalogue, frames["checkpoint"], frames["response"], outcomesOf(frames), p)
+	r, refused := ReconstructWith(catalogue, frames["checkpoint"], frames["response"],
+		&Closure{Contract: frames["contract"], Wire: frames["wire"]}, outcomesOf(frames), p)
 	if refused != nil {
 		return nil, refused
 	}

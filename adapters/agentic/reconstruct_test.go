@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/forge-continuity/forge/adapters/agentic/catalogue"
 	"github.com/forge-continuity/forge/adapters/pyjson"
 	"github.com/forge-continuity/forge/fixtures/recordings"
+	"github.com/forge-continuity/forge/models/canon"
 )
 
 // held is the input of a reconstruction: a recorded run at its death.
@@ -20,6 +20,7 @@ type held struct {
 	rec        *recordings.Recording
 	checkpoint []byte
 	response   []byte
+	closed     Closure
 	params     Params
 }
 
@@ -37,26 +38,12 @@ func readHeld(version string) (held, error) {
 	if err != nil {
 		return held{}, err
 	}
-	at, err := time.Parse(time.RFC3339Nano, rec.ConsumedAt)
+	turn, err := rec.Turn(rec.HeldRequest())
 	if err != nil {
 		return held{}, err
 	}
-	h := held{rec: rec, params: Params{
-		Acknowledgement: rec.Acknowledgement, ConsumedAtUS: at.UnixMicro(), Mode: rec.Mode, Reader: rec.Reader, Runtime: rec.Runtime,
-		Selection: rec.Selection, Validator: rec.Validator,
-	}}
-	for _, step := range rec.Steps {
-		switch step.Kind {
-		case "checkpoint":
-			h.checkpoint, err = rec.File(step.File)
-		case "response":
-			h.response, err = rec.File(step.File)
-		}
-		if err != nil {
-			return held{}, err
-		}
-	}
-	return h, nil
+	h := held{rec: rec, checkpoint: turn.Checkpoint, response: turn.Response, closed: Closure{Contract: turn.Contract, Wire: turn.Wire}}
+	return h, canon.Unmarshal(canon.MustMarshal(turn.Params), &h.params)
 }
 
 func (h held) file(t testing.TB, name string) []byte {

@@ -11,7 +11,7 @@ import (
 // codes are those that this package answers, in the order of precedence of the refusal table (models/codes.go, which the guest
 // does not import; a test of the host compares the two).
 var codes = []string{
-	"request_malformed", "source_unregistered", "runtime_unregistered", "validator_unregistered", "reader_unregistered",
+	"request_malformed", "closure_incomplete", "source_unregistered", "runtime_unregistered", "validator_unregistered", "reader_unregistered",
 	"policy_epoch_unknown", "unsupported_history_format", "sdk_pair_unsupported", "record_out_of_bounds", "checkpoint_not_canonical",
 	"response_content_unsupported", "call_unknown", "call_writable", "sibling_unsupported", "evidence_call_not_single",
 	"sibling_present", "duplicate_call_id", "call_not_granted", "query_not_object", "query_outside_schema", "query_valid",

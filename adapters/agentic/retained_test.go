@@ -10,7 +10,7 @@ import (
 // with runs the reconstruction with retained outcomes.
 func (h held) with(t testing.TB, outcomes map[int][]byte) *Reconstruction {
 	t.Helper()
-	r, refused := ReconstructWith(loadCatalogue(t), h.checkpoint, h.response, outcomes, h.params)
+	r, refused := ReconstructWith(loadCatalogue(t), h.checkpoint, h.response, nil, outcomes, h.params)
 	if refused != nil {
 		t.Fatalf("refused: %s %s", refused.Code, refused.Details)
 	}

@@ -62,20 +62,12 @@ func inputs(t *testing.T) map[string]func(engine.Sandbox) (engine.Sealed, error)
 		if err != nil {
 			t.Fatal(err)
 		}
-		file := func(name string) []byte {
-			data, err := r.File(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return data
-		}
-		params := map[string]any{"acknowledgement": r.Acknowledgement, "consumed_at_us": int64(1796083340123456), "mode": r.Mode,
-			"reader": r.Reader, "runtime": r.Runtime, "selection": r.Selection, "validator": r.Validator}
-		reconstruct := func(checkpoint, response []byte) func(engine.Sandbox) (engine.Sealed, error) {
+		reconstruct := func(turn recordings.Turn, checkpoint, response []byte) func(engine.Sandbox) (engine.Sealed, error) {
 			return func(s engine.Sandbox) (engine.Sealed, error) {
 				catalogue, _ := s.Catalogue()
 				return s.Call(context.Background(), "reconstruct", []engine.Frame{{Name: "catalogue", Data: catalogue},
-					{Name: "checkpoint", Data: checkpoint}, {Name: "response", Data: response}}, params)
+					{Name: "checkpoint", Data: checkpoint}, {Name: "response", Data: response}, {Name: "wire", Data: turn.Wire},
+					{Name: "contract", Data: turn.Contract}}, turn.Params)
 			}
 		}
 		inspect := func(checkpoint []byte) func(engine.Sandbox) (engine.Sealed, error) {
@@ -86,12 +78,16 @@ func inputs(t *testing.T) map[string]func(engine.Sandbox) (engine.Sealed, error)
 			}
 		}
 		for n := 1; n <= 8; n++ {
-			checkpoint, response := file(fmt.Sprintf("checkpoint-%02d.json", n)), file(fmt.Sprintf("response-%02d.json", n))
+			turn, err := r.Turn(int64(n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkpoint, response := turn.Checkpoint, turn.Response
 			name := fmt.Sprintf("%s-%d", version, n)
-			out[name] = reconstruct(checkpoint, response)
+			out[name] = reconstruct(turn, checkpoint, response)
 			out[name+"-inspect"] = inspect(checkpoint)
-			out[name+"-cut-response"] = reconstruct(checkpoint, response[:len(response)/2])
-			out[name+"-cut-checkpoint"] = reconstruct(checkpoint[:len(checkpoint)/2], response)
+			out[name+"-cut-response"] = reconstruct(turn, checkpoint, response[:len(response)/2])
+			out[name+"-cut-checkpoint"] = reconstruct(turn, checkpoint[:len(checkpoint)/2], response)
 			spaced := append(bytes.Clone(checkpoint), ' ')
 			out[name+"-spaced"] = inspect(spaced)
 		}

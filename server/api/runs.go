@@ -219,12 +219,13 @@ func (s *Server) export(q *request) error {
 	if _, err := q.query(); err != nil {
 		return err
 	}
-	bundle, err := s.engine.Export(q.ctx, q.caller, run)
+	// The body is written after this handler has returned.
+	write, err := s.engine.Export(context.WithoutCancel(q.ctx), q.caller, run)
 	if err != nil {
 		return err
 	}
 	out, in := io.Pipe()
-	go func() { _ = in.CloseWithError(engine.WriteBundle(in, bundle)) }()
+	go func() { _ = in.CloseWithError(write(in)) }()
 	q.c.Status(http.StatusOK).Set(fiber.HeaderContentType, "application/jsonl")
 	q.c.Set(fiber.HeaderContentDisposition, `attachment; filename="`+run+`.forge.jsonl"`)
 	q.c.Context().SetBodyStream(out, -1)

@@ -32,6 +32,8 @@ type Bundle struct {
 	Rows        []models.Row
 	Receipts    []Receipt
 	Blobs       []Blob
+
+	kind int // of the last line read
 }
 
 // An export file is JSON lines in forge-cjson/1: one header, then factory rows, rows, receipts and blobs, each kind in
@@ -105,85 +107,135 @@ func RowFromExport(x ExportRow) models.Row {
 	return r
 }
 
-// Export gathers a run for a reader of its factory.
-func (e *Engine) Export(ctx context.Context, caller Caller, run string) (Bundle, error) {
+// Export returns what writes a run's export file for a reader of its factory: the run as it stands at the call, read from the
+// store piece by piece, so that a long run takes no more memory than its largest blob.
+func (e *Engine) Export(ctx context.Context, caller Caller, run string) (func(io.Writer) error, error) {
 	v, err := e.view(ctx, caller, run)
 	if err != nil {
-		return Bundle{}, err
+		return nil, err
 	}
 	if r := may(v.factory, caller.Principal, models.RoleReader, models.RoleOperator, models.RoleAdministrator); r != nil {
-		return Bundle{}, r
+		return nil, r
 	}
 	e.access(ctx, caller, run, "export")
-	b := Bundle{Factory: caller.Factory, Run: run, Salt: v.run.Salt}
+	return func(w io.Writer) error {
+		out := newExportWriter(w, exportHeader{Factory: caller.Factory, Format: ExportFormat, Run: run, Salt: hex.EncodeToString(v.run.Salt[:])})
+		if err := e.stream(ctx, out, v); err != nil {
+			return fmt.Errorf("export run %s: %w", run, err)
+		}
+		return out.flush()
+	}, nil
+}
+
+// stream writes rows, then the receipts of their commands, then the blobs that they name, each once. An erased blob is left
+// out: verification says so.
+func (e *Engine) stream(ctx context.Context, out *exportWriter, v view) error {
+	factory, run := v.factory.Factory, v.run.Run
 	var failed error
-	b.FactoryRows = slices.Collect(e.scan(ctx, caller.Factory, "", v.factory.Seq, &failed))
-	b.Rows = slices.Collect(e.scan(ctx, caller.Factory, run, v.state.Head.Seq, &failed))
-	if failed != nil {
-		return b, failed
+	for r := range e.scan(ctx, factory, "", v.factory.Seq, &failed) {
+		out.row(r)
 	}
+	var keys []Key
+	var blobs []models.Digest
 	have := map[models.Digest]bool{}
-	for _, r := range b.Rows {
+	for r := range e.scan(ctx, factory, run, v.state.Head.Seq, &failed) {
+		out.row(r)
+		for _, d := range r.Blobs {
+			if !have[d] {
+				have[d] = true
+				blobs = append(blobs, d)
+			}
+		}
 		if r.I == 0 {
 			c, err := models.DecodeCommand(r.CommandName, r.Command)
 			if err != nil {
-				return b, fmt.Errorf("export row %d: %w", r.Seq, err)
+				return fmt.Errorf("row %d: %w", r.Seq, err)
 			}
-			receipt, err := e.store.Receipt(ctx, key(caller.Factory, run, r.CommandID, c))
-			if err != nil {
-				return b, e.outcome(err)
-			}
-			b.Receipts = append(b.Receipts, receipt)
-		}
-		for _, d := range r.Blobs {
-			if have[d] {
-				continue
-			}
-			have[d] = true
-			data, err := e.store.Blob(ctx, caller.Factory, run, d)
-			if errors.Is(err, ErrNotFound) {
-				continue // erased: verification says so
-			}
-			if err != nil {
-				return b, e.outcome(err)
-			}
-			b.Blobs = append(b.Blobs, Blob{Digest: d, Data: data})
+			keys = append(keys, key(factory, run, r.CommandID, c))
 		}
 	}
-	return b, nil
+	if failed != nil {
+		return failed
+	}
+	for _, k := range keys {
+		receipt, err := e.store.Receipt(ctx, k)
+		if err != nil {
+			return e.outcome(err)
+		}
+		out.receipt(receipt)
+	}
+	for _, d := range blobs {
+		data, err := e.store.Blob(ctx, factory, run, d)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return e.outcome(err)
+		}
+		out.blob(Blob{Digest: d, Data: data})
+	}
+	return nil
 }
 
-// WriteBundle writes an export file.
+// exportWriter writes the lines of an export file; the first error stays and ends the writing.
+type exportWriter struct {
+	out *bufio.Writer
+	err error
+}
+
+func newExportWriter(w io.Writer, h exportHeader) *exportWriter {
+	out := &exportWriter{out: bufio.NewWriter(w)}
+	out.line(h)
+	return out
+}
+
+func (w *exportWriter) line(v any) {
+	if w.err != nil {
+		return
+	}
+	var text []byte
+	if text, w.err = canon.Marshal(v); w.err == nil {
+		_, w.err = w.out.Write(append(text, '\n'))
+	}
+}
+
+func (w *exportWriter) row(r models.Row) {
+	x := RowToExport(r)
+	if r.Run == "" {
+		w.line(exportLine{Factory: &x})
+		return
+	}
+	w.line(exportLine{Row: &x})
+}
+
+func (w *exportWriter) receipt(r Receipt) {
+	w.line(exportLine{Receipt: &exportReceipt{Actor: r.Actor, Body: r.Body, Digest: r.Digest, ID: r.Key.ID, Space: r.Key.Space}})
+}
+
+func (w *exportWriter) blob(b Blob) {
+	w.line(exportLine{Blob: &exportBlob{Data: base64.StdEncoding.EncodeToString(b.Data), Digest: b.Digest}})
+}
+
+func (w *exportWriter) flush() error {
+	if w.err != nil {
+		return w.err
+	}
+	return w.out.Flush()
+}
+
+// WriteBundle writes an export file that is in memory; Export streams one from a store.
 func WriteBundle(w io.Writer, b Bundle) error {
-	out := bufio.NewWriter(w)
-	line := func(v any) error {
-		text, err := canon.Marshal(v)
-		if err != nil {
-			return err
-		}
-		_, err = out.Write(append(text, '\n'))
-		return err
+	out := newExportWriter(w, exportHeader{Factory: b.Factory, Format: ExportFormat, Run: b.Run, Salt: hex.EncodeToString(b.Salt[:])})
+	for _, r := range slices.Concat(b.FactoryRows, b.Rows) {
+		out.row(r)
 	}
-	err := line(exportHeader{Factory: b.Factory, Format: ExportFormat, Run: b.Run, Salt: hex.EncodeToString(b.Salt[:])})
-	for i := 0; err == nil && i < len(b.FactoryRows); i++ {
-		x := RowToExport(b.FactoryRows[i])
-		err = line(exportLine{Factory: &x})
+	for _, r := range b.Receipts {
+		out.receipt(r)
 	}
-	for i := 0; err == nil && i < len(b.Rows); i++ {
-		x := RowToExport(b.Rows[i])
-		err = line(exportLine{Row: &x})
+	for _, blob := range b.Blobs {
+		out.blob(blob)
 	}
-	for i := 0; err == nil && i < len(b.Receipts); i++ {
-		r := b.Receipts[i]
-		err = line(exportLine{Receipt: &exportReceipt{Actor: r.Actor, Body: r.Body, Digest: r.Digest, ID: r.Key.ID, Space: r.Key.Space}})
-	}
-	for i := 0; err == nil && i < len(b.Blobs); i++ {
-		err = line(exportLine{Blob: &exportBlob{Data: base64.StdEncoding.EncodeToString(b.Blobs[i].Data), Digest: b.Blobs[i].Digest}})
-	}
-	if err != nil {
-		return fmt.Errorf("write export of run %s: %w", b.Run, err)
-	}
-	return out.Flush()
+	return out.flush()
 }
 
 // ReadBundle reads an export file. Bytes that are not one are an error with the line's number.
@@ -224,6 +276,19 @@ func (b *Bundle) line(n int, text []byte) error {
 	if err := canon.Unmarshal(bytes.Clone(text), &l); err != nil {
 		return err
 	}
+	kind, members := 0, 0
+	for i, given := range []bool{l.Factory != nil, l.Row != nil, l.Receipt != nil, l.Blob != nil} {
+		if given {
+			kind, members = i+1, members+1
+		}
+	}
+	if members != 1 {
+		return errors.New("a line has one of the known members")
+	}
+	if kind < b.kind {
+		return errors.New("factory rows, rows, receipts and blobs stand in this order")
+	}
+	b.kind = kind
 	switch {
 	case l.Factory != nil:
 		b.FactoryRows = append(b.FactoryRows, RowFromExport(*l.Factory))
@@ -238,8 +303,6 @@ func (b *Bundle) line(n int, text []byte) error {
 			return err
 		}
 		b.Blobs = append(b.Blobs, Blob{Digest: l.Blob.Digest, Data: data})
-	default:
-		return errors.New("a line with none of the known members")
 	}
 	return nil
 }
@@ -286,10 +349,16 @@ func Verify(ctx context.Context, b Bundle, sandbox Sandbox) (Verified, error) {
 	if refusal != nil {
 		return out, refusal.With(models.D("journal", "run"))
 	}
-	if len(b.Rows) > 0 && (s.Run != b.Run || s.Factory != b.Factory) {
+	if s.Run != b.Run || s.Factory != b.Factory {
 		return out, models.Refuse(models.CodeJournalBroken, models.D("what", "the rows are of another run"))
 	}
+	if len(b.Rows) == 0 {
+		return out, models.Refuse(models.CodeJournalBroken, models.D("what", "no rows of the run"))
+	}
 	if err := check.receipts(); err != nil {
+		return out, err
+	}
+	if err := check.facts(); err != nil {
 		return out, err
 	}
 	if err := check.admissions(ctx); err != nil {
@@ -312,7 +381,7 @@ type checker struct {
 // receipts makes the receipt of every command again and compares it with the one saved.
 func (c *checker) receipts() error {
 	s := kernel.State{Factory: c.bundle.Factory, Run: c.bundle.Run}
-	next := 0
+	next, seen := 0, map[Key]bool{}
 	for i := 0; i < len(c.bundle.Rows); {
 		rows := c.bundle.Rows[i : i+int(c.bundle.Rows[i].N)]
 		i += len(rows)
@@ -336,6 +405,10 @@ func (c *checker) receipts() error {
 			return err
 		}
 		k := key(c.bundle.Factory, c.bundle.Run, rows[0].CommandID, cmd)
+		if seen[k] {
+			return fault("the id of another command")
+		}
+		seen[k] = true
 		if got.Key.ID != k.ID || got.Key.Space != k.Space || got.Actor != rows[0].Actor || got.Digest != digest ||
 			!bytes.Equal(got.Body, kernel.Receipt(s, cmd, rows, events)) {
 			return fault("the receipt is not what its rows make")
@@ -363,8 +436,9 @@ func decodeCommandRows(rows []models.Row) (models.Command, []models.Event, error
 	return cmd, events, nil
 }
 
-// admissions reconstructs every settled turn again with the module that it was admitted with, where that is at hand and
-// its blobs were not erased, and compares the derived checkpoint.
+// admissions reconstructs every turn that a row's env holds a reconstruction of, and compares the whole of it: holds, calls,
+// usage, closing results and every digest, with the module and the catalogue it was made with. Where these are not at hand,
+// or bytes were erased, the admission is counted and the reconstruction is not.
 func (c *checker) admissions(ctx context.Context) error {
 	s := kernel.State{Factory: c.bundle.Factory, Run: c.bundle.Run}
 	for _, r := range c.bundle.Rows {
@@ -374,43 +448,92 @@ func (c *checker) admissions(ctx context.Context) error {
 		}
 		before := s
 		s = kernel.Fold(s, r, e)
-		m, ok := e.(models.MigrationSettled)
-		if !ok {
+		if r.I != 0 {
 			continue
 		}
-		c.admitted++
-		if c.sandbox == nil || c.sandbox.Module() != m.Module {
-			continue
-		}
-		t := before.Custody.Turn
-		checkpoint, response := c.blobs[t.Checkpoint], c.blobs[t.Response]
-		outcomes, whole := c.outcomes(before)
-		if checkpoint == nil || response == nil || !whole {
-			continue
-		}
-		en := Engine{sandbox: c.sandbox}
-		sealed, err := en.reconstruct(ctx, checkpoint, response, outcomes, t.ConsumedAt, before.Registration)
+		env, err := models.OpenEnv(r.Env)
 		if err != nil {
 			return err
 		}
-		if models.SaltedBlob(c.bundle.Salt, sealed.Frame("derived")) != m.Derived || models.SaltedBlob(c.bundle.Salt, sealed.Frame("witness")) != m.Witness {
-			return models.Refuse(models.CodeJournalBroken, models.D("seq", r.Seq), models.D("what", "reconstructing again gives another checkpoint"))
+		if env.Reconstruction == nil {
+			continue
+		}
+		c.admitted++
+		if c.sandbox == nil || c.sandbox.Module() != env.Reconstruction.Module || !c.whole(before) {
+			continue
+		}
+		if _, catalogue := c.sandbox.Catalogue(); catalogue != env.Reconstruction.Catalogue {
+			continue
+		}
+		turn := sealedTurn{sandbox: c.sandbox, salt: c.bundle.Salt, state: before, blob: func(d models.Digest) ([]byte, error) {
+			data, ok := c.blobs[d]
+			if !ok {
+				return nil, ErrNotFound
+			}
+			return data, nil
+		}}
+		again, _, err := turn.rebuild(ctx)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(canon.MustMarshal(again), canon.MustMarshal(env.Reconstruction)) {
+			return models.Refuse(models.CodeJournalBroken, models.D("seq", r.Seq), models.D("what", "reconstructing again gives something else"))
 		}
 		c.rebuilt++
 	}
 	return nil
 }
 
-// outcomes are those that the reconstruction was given; whole is false where one was erased.
-func (c *checker) outcomes(s kernel.State) (list []keptOutcome, whole bool) {
+// whole reports whether every blob is there that reconstructing the turn that stands needs.
+func (c *checker) whole(s kernel.State) bool {
+	t := s.Custody.Turn
+	need := []models.Digest{t.Checkpoint, t.Response, t.WireBlob, s.Registration.Contract}
 	for _, r := range retained(s) {
-		data := c.blobs[r.Result]
-		if data == nil {
-			return nil, false
-		}
-		list = append(list, keptOutcome{r, data})
+		need = append(need, r.Result)
 	}
-	return list, true
+	for _, d := range need {
+		if _, ok := c.blobs[d]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// facts checks what rows state about bytes that are in the bundle, and that each blob in it is named by a row, once.
+func (c *checker) facts() error {
+	named := map[models.Digest]bool{}
+	for _, r := range c.bundle.Rows {
+		for _, d := range r.Blobs {
+			named[d] = true
+		}
+		e, err := models.DecodeEvent(r.Kind, r.Payload)
+		if err != nil {
+			return err
+		}
+		wrong := ""
+		switch e := e.(type) {
+		case models.RequestIssued:
+			if data, ok := c.blobs[e.WireBlob]; ok && (models.PlainDigest(data) != e.Wire || int64(len(data)) != e.WireLength) {
+				wrong = "wire digest or length"
+			}
+		case models.ResponseKept:
+			if data, ok := c.blobs[e.Response]; ok && int64(len(data)) != e.Length {
+				wrong = "response length"
+			}
+		}
+		if wrong != "" {
+			return models.Refuse(models.CodeJournalBroken, models.D("seq", r.Seq), models.D("what", wrong+" is not that of the bytes"))
+		}
+	}
+	if len(c.blobs) != len(c.bundle.Blobs) {
+		return models.Refuse(models.CodeBlobMismatch, models.D("what", "a blob stands in the file twice"))
+	}
+	for _, b := range c.bundle.Blobs {
+		if !named[b.Digest] {
+			return models.Refuse(models.CodeBlobMismatch, models.D("digest", b.Digest), models.D("what", "no row names this blob"))
+		}
+	}
+	return nil
 }
 
 func (c *checker) erased() (n int64) {

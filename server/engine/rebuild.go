@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/forge-continuity/forge/kernel"
+	"github.com/forge-continuity/forge/kernel/custody"
 	"github.com/forge-continuity/forge/models"
 	"github.com/forge-continuity/forge/models/canon"
 )
@@ -16,6 +17,7 @@ import (
 type rebuilt struct {
 	recount        models.Recount
 	reconstruction *models.Reconstruction // nil where the rows hold no closure to reconstruct
+	history        *models.TicketHistory  // for a recovery
 	blobs          []Blob
 }
 
@@ -70,8 +72,7 @@ type proof struct {
 	Version    int64                  `json:"version"`
 }
 
-// rebuild gives the sandbox the bytes that the state names. The result is a pure function of them: two nodes, or the same
-// one a day later, get the same digests.
+// rebuild folds the rows again and gives the sandbox the bytes that the state names.
 func (e *Engine) rebuild(ctx context.Context, factory string, v view) (rebuilt, error) {
 	recount, err := e.recount(ctx, factory, v)
 	if err != nil {
@@ -81,31 +82,54 @@ func (e *Engine) rebuild(ctx context.Context, factory string, v view) (rebuilt, 
 	if !v.state.Closed() {
 		return out, nil // the rows alone say why
 	}
-	t, g := v.state.Custody.Turn, v.state.Registration
-	_, catalogue := e.sandbox.Catalogue()
-	rec := &models.Reconstruction{Catalogue: catalogue, Checkpoint: t.Checkpoint, Module: e.sandbox.Module(), Response: t.Response, Tokens: t.Tokens}
-	out.reconstruction = rec
-	hold := func(code models.Code, details ...models.Detail) (rebuilt, error) {
+	turn := sealedTurn{sandbox: e.sandbox, salt: v.run.Salt, state: v.state, blob: func(d models.Digest) ([]byte, error) {
+		return e.store.Blob(ctx, factory, v.run.Run, d)
+	}}
+	out.reconstruction, out.blobs, err = turn.rebuild(ctx)
+	return out, e.outcome(err)
+}
+
+// sealedTurn is a consumed turn with the bytes behind it: from a store for a candidate or an admission, from an export file
+// for verification. blob answers ErrNotFound for bytes that are gone.
+type sealedTurn struct {
+	sandbox Sandbox
+	salt    [32]byte
+	state   kernel.State
+	blob    func(models.Digest) ([]byte, error)
+}
+
+// rebuild is a pure function of the turn's bytes, the module and the catalogue: two nodes, or the same one a day later, get
+// the same digests, and verification gets those of the admission.
+func (t sealedTurn) rebuild(ctx context.Context) (*models.Reconstruction, []Blob, error) {
+	turn, g := t.state.Custody.Turn, t.state.Registration
+	_, catalogue := t.sandbox.Catalogue()
+	rec := &models.Reconstruction{Catalogue: catalogue, Checkpoint: turn.Checkpoint, Module: t.sandbox.Module(), Response: turn.Response, Tokens: turn.Tokens}
+	hold := func(code models.Code, details ...models.Detail) (*models.Reconstruction, []Blob, error) {
 		rec.Holds = append(rec.Holds, models.SandboxHold{Code: code, Details: models.Refuse(code, details...).Details})
-		return out, nil
+		return rec, nil, nil
 	}
-	checkpoint, code, err := e.custody(ctx, factory, v, t.Checkpoint, models.CodeCheckpointDigestMismatch)
+	checkpoint, code, err := t.custody(turn.Checkpoint, models.CodeCheckpointDigestMismatch)
+	if err != nil || code != "" {
+		return held(hold, err, code, "checkpoint")
+	}
+	response, code, err := t.custody(turn.Response, models.CodeClosureIncomplete)
+	if err != nil || code != "" {
+		return held(hold, err, code, "response")
+	}
+	wire, code, err := t.custody(turn.WireBlob, models.CodeClosureIncomplete)
+	if err != nil || code != "" {
+		return held(hold, err, code, "wire")
+	}
+	contract, code, err := t.custody(g.Contract, models.CodeClosureIncomplete)
+	if err != nil || code != "" {
+		return held(hold, err, code, "contract")
+	}
+	if what := differs(turn, wire, response); what != "" {
+		return hold(models.CodeClosureIncomplete, models.D("differs", what))
+	}
+	outcomes, code, err := t.outcomes()
 	if err != nil {
-		return out, err
-	}
-	if code != "" {
-		return hold(code, models.D("blob", "checkpoint"))
-	}
-	response, code, err := e.custody(ctx, factory, v, t.Response, models.CodeClosureIncomplete)
-	if err != nil {
-		return out, err
-	}
-	if code != "" {
-		return hold(code, models.D("blob", "response"))
-	}
-	outcomes, code, err := e.outcomes(ctx, factory, v)
-	if err != nil {
-		return out, err
+		return rec, nil, err
 	}
 	if code != "" {
 		return hold(code, models.D("lacks", "outcome of this call"))
@@ -113,7 +137,7 @@ func (e *Engine) rebuild(ctx context.Context, factory string, v view) (rebuilt, 
 	for _, o := range outcomes {
 		rec.Outcomes = append(rec.Outcomes, o.Retained)
 	}
-	sealed, err := e.reconstruct(ctx, checkpoint, response, outcomes, t.ConsumedAt, g)
+	sealed, err := t.reconstruct(ctx, checkpoint, response, wire, contract, outcomes)
 	if r, ok := IsRefusal(err); ok && r.Code != models.CodeBusy && r.Code != models.CodeUnavailable {
 		if r.Code == models.CodeRequestMalformed { // of the host's own message, which no caller wrote
 			return hold(models.CodeSandboxStopped, r.Details...)
@@ -121,52 +145,93 @@ func (e *Engine) rebuild(ctx context.Context, factory string, v view) (rebuilt, 
 		return hold(r.Code, r.Details...)
 	}
 	if err != nil {
-		return out, err
+		return rec, nil, err
 	}
-	if err := fill(rec, v.run.Salt, sealed); err != nil {
-		return out, err
+	if err := fill(rec, t.salt, sealed); err != nil {
+		return rec, nil, err
 	}
-	if rec.Version == 0 || len(sealed.Frame("derived")) == 0 {
-		return out, nil
+	if rec.Version == 0 || len(rec.Holds) > 0 || len(sealed.Frame("derived")) == 0 {
+		return rec, nil, nil
 	}
+	var blobs []Blob
+	put := func(data []byte) models.Digest {
+		b := Blob{Digest: models.SaltedBlob(t.salt, data), Data: data}
+		blobs = append(blobs, b)
+		return b.Digest
+	}
+	rec.Derived, rec.Witness = put(sealed.Frame("derived")), put(sealed.Frame("witness"))
+	rec.Contract, rec.Proof = put(sealed.Frame("contract")), put(canon.MustMarshal(t.proof(rec)))
+	return rec, blobs, nil
+}
+
+// held answers what custody found, or its error.
+func held(hold func(models.Code, ...models.Detail) (*models.Reconstruction, []Blob, error), err error, code models.Code, blob string) (*models.Reconstruction, []Blob, error) {
+	if err != nil {
+		return nil, nil, err
+	}
+	return hold(code, models.D("blob", blob))
+}
+
+// differs says what the rows state about the turn's bytes that the bytes do not bear out, or nothing (ELIG-02).
+func differs(t custody.Turn, wire, response []byte) string {
+	switch {
+	case models.PlainDigest(wire) != t.Wire:
+		return "wire digest"
+	case int64(len(wire)) != t.WireLength:
+		return "wire length"
+	case int64(len(response)) != t.ResponseBytes:
+		return "response length"
+	}
+	return ""
+}
+
+func (t sealedTurn) proof(rec *models.Reconstruction) proof {
+	turn, g := t.state.Custody.Turn, t.state.Registration
 	p := proof{
-		Calls: rec.Calls, Catalogue: catalogue, Checkpoint: t.Checkpoint, Closing: rec.Closing, ConsumedAt: t.ConsumedAt,
-		ConsumeSeq: t.ConsumeSeq, Epoch: models.Epoch{Acknowledgement: g.Acknowledgement, Mode: g.Mode, Selection: g.Selection},
-		Module: rec.Module, Reader: g.Reader, Response: t.Response, Runtime: g.Runtime, Validator: g.Validator, Version: rec.Version,
+		Calls: rec.Calls, Catalogue: rec.Catalogue, Checkpoint: turn.Checkpoint, Closing: rec.Closing, ConsumedAt: turn.ConsumedAt,
+		ConsumeSeq: turn.ConsumeSeq, Epoch: models.Epoch{Acknowledgement: g.Acknowledgement, Mode: g.Mode, Selection: g.Selection},
+		Module: rec.Module, Reader: g.Reader, Response: turn.Response, Runtime: g.Runtime, Validator: g.Validator, Version: rec.Version,
 	}
-	for _, c := range t.Calls {
+	for _, c := range turn.Calls {
 		p.Cuts, p.Grants, p.Refusals = append(p.Cuts, c.Cut), append(p.Grants, c.GrantSeq), append(p.Refusals, c.RefusedSeq)
 		if rec.Version == 2 {
 			p.Intents, p.Outcomes = append(p.Intents, c.IntentSeq), rec.Outcomes
 		}
 	}
-	put := func(data []byte) models.Digest {
-		b := Blob{Digest: models.SaltedBlob(v.run.Salt, data), Data: data}
-		out.blobs = append(out.blobs, b)
-		return b.Digest
-	}
-	rec.Derived, rec.Witness = put(sealed.Frame("derived")), put(sealed.Frame("witness"))
-	rec.Contract, rec.Proof = put(sealed.Frame("contract")), put(canon.MustMarshal(p))
-	return out, nil
+	return p
+}
+
+// before is what the run had spent when the turn's request was about to leave: what the checkpoint's own usage must say.
+type before struct {
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+	Requests     int64 `json:"requests"`
+	ToolCalls    int64 `json:"tool_calls"` // at most: the SDK counts those that succeeded
 }
 
 // reconstruct is the one sandbox call behind candidate, admission and verification.
-func (e *Engine) reconstruct(ctx context.Context, checkpoint, response []byte, outcomes []keptOutcome, consumed models.Instant, g models.Registration) (Sealed, error) {
-	catalogue, _ := e.sandbox.Catalogue()
-	frames := []Frame{{"catalogue", catalogue}, {"checkpoint", checkpoint}, {"response", response}}
+func (t sealedTurn) reconstruct(ctx context.Context, checkpoint, response, wire, contract []byte, outcomes []keptOutcome) (Sealed, error) {
+	catalogue, _ := t.sandbox.Catalogue()
+	frames := []Frame{{"catalogue", catalogue}, {"checkpoint", checkpoint}, {"response", response}, {"wire", wire}, {"contract", contract}}
 	for _, o := range outcomes {
 		frames = append(frames, Frame{fmt.Sprintf("outcome_%d", o.Position), o.data})
 	}
-	return e.sandbox.Call(ctx, "reconstruct", frames,
+	turn, g, spent := t.state.Custody.Turn, t.state.Registration, t.state.Budget.Spent
+	return t.sandbox.Call(ctx, "reconstruct", frames,
 		struct {
 			Acknowledgement string         `json:"acknowledgement"`
+			Before          before         `json:"before"`
 			ConsumedAt      models.Instant `json:"consumed_at_us"`
+			Limits          models.Limits  `json:"limits"`
 			Mode            string         `json:"mode"`
 			Reader          models.Digest  `json:"reader"`
 			Runtime         models.Digest  `json:"runtime"`
 			Selection       string         `json:"selection"`
 			Validator       models.Digest  `json:"validator"`
-		}{g.Acknowledgement, consumed, g.Mode, g.Reader, g.Runtime, g.Selection, g.Validator})
+		}{g.Acknowledgement, before{
+			InputTokens: spent.InputTokens - turn.Tokens.Input, OutputTokens: spent.OutputTokens - turn.Tokens.Output,
+			Requests: turn.Request - 1, ToolCalls: spent.ToolCalls - int64(len(turn.Calls)),
+		}, turn.ConsumedAt, g.Limits, g.Mode, g.Reader, g.Runtime, g.Selection, g.Validator})
 }
 
 // keptOutcome is the retained result of one call, with its bytes.
@@ -187,10 +252,10 @@ func retained(s kernel.State) []models.Retained {
 	return list
 }
 
-func (e *Engine) outcomes(ctx context.Context, factory string, v view) ([]keptOutcome, models.Code, error) {
+func (t sealedTurn) outcomes() ([]keptOutcome, models.Code, error) {
 	var list []keptOutcome
-	for _, r := range retained(v.state) {
-		data, code, err := e.custody(ctx, factory, v, r.Result, models.CodeObservationCustodyIncomplete)
+	for _, r := range retained(t.state) {
+		data, code, err := t.custody(r.Result, models.CodeObservationCustodyIncomplete)
 		if code != "" {
 			code = models.CodeObservationCustodyIncomplete
 		}
@@ -203,14 +268,14 @@ func (e *Engine) outcomes(ctx context.Context, factory string, v view) ([]keptOu
 }
 
 // custody reads a blob and checks that its bytes still have the digest that the journal names; code tells what is wrong.
-func (e *Engine) custody(ctx context.Context, factory string, v view, digest models.Digest, mismatch models.Code) ([]byte, models.Code, error) {
-	data, err := e.store.Blob(ctx, factory, v.run.Run, digest)
+func (t sealedTurn) custody(digest models.Digest, mismatch models.Code) ([]byte, models.Code, error) {
+	data, err := t.blob(digest)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return nil, models.CodeClosureIncomplete, nil
 	case err != nil:
-		return nil, "", e.outcome(err)
-	case models.SaltedBlob(v.run.Salt, data) != digest:
+		return nil, "", err
+	case models.SaltedBlob(t.salt, data) != digest:
 		return nil, mismatch, nil
 	}
 	return data, "", nil
