@@ -84,6 +84,11 @@ func (r *reconstruction) derive() {
 			"source_identity", pyjson.NewString(r.source.Identity),
 			"transition", pyjson.NewString(*r.source.Transition))))
 	r.out.Derived = pyjson.Encode(r.derived)
+	// What is handed on must be readable as a record again, within the same bounds (SDK-06, CRED-07).
+	if _, h := parseRecord(r.out.Derived); h != nil {
+		r.out.Result.Holds = append(r.out.Result.Holds, *h)
+		return
+	}
 	r.out.Witness = pyjson.Encode(r.witness(response, request))
 }
 

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -48,6 +49,14 @@ type Store struct {
 func Open(ctx context.Context, path string) (*Store, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", path, err)
+	}
+	// The file holds content and salts, so it is the owner's alone; SQLite gives its companions the same mode.
+	file, err := os.OpenFile(abs, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", path, err)
+	}
+	if err := file.Close(); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", path, err)
 	}
 	writer, err := sql.Open("sqlite", dsn(abs, "_txlock=immediate", "_pragma=foreign_keys(1)"))

@@ -135,3 +135,23 @@ func TestRowsNeverChange(t *testing.T) {
 		t.Errorf("%v, %v", rows, err)
 	}
 }
+
+// The file was made readable by everybody on the machine, with all content and every salt in it.
+func TestFileIsTheOwners(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "forge.db")
+	s, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	files, err := filepath.Glob(path + "*")
+	if err != nil || len(files) < 2 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		info, err := os.Stat(f)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v %v", filepath.Base(f), info.Mode(), err)
+		}
+	}
+}
