@@ -86,17 +86,22 @@ func (s State) runHolds(env models.Env, add func(*models.Refusal)) {
 	}
 }
 
+// journalHold lays the rows, folded again, beside the state: the chain holds, and the counts are those of the rows (ELIG-01).
+func (s State) journalHold(n *models.Recount) *models.Refusal {
+	switch {
+	case n == nil:
+	case n.BrokenAt > 0:
+		return models.Refuse(models.CodeJournalBroken, models.D("seq", n.BrokenAt))
+	case n.Head != s.Head || n.Fingerprint != Fingerprint(s) || n.Commands != s.Budget.Spent.Commands ||
+		n.Calls != s.Budget.Spent.ToolCalls || n.Requests != s.Budget.Spent.Requests:
+		return models.Refuse(models.CodeJournalBroken, models.D("seq", s.Head.Seq), models.D("what", "the cached state differs from the rows"))
+	}
+	return nil
+}
+
 // custodyHolds are those that the rows alone show: a broken chain, an open closure, and effects (ELIG-01, 02, 13, 14, 16).
 func (s State) custodyHolds(env models.Env, add func(*models.Refusal)) {
-	if n := env.Recount; n != nil {
-		switch {
-		case n.BrokenAt > 0:
-			add(models.Refuse(models.CodeJournalBroken, models.D("seq", n.BrokenAt)))
-		case n.Head != s.Head || n.Fingerprint != Fingerprint(s) || n.Commands != s.Budget.Spent.Commands ||
-			n.Calls != s.Budget.Spent.ToolCalls || n.Requests != s.Budget.Spent.Requests:
-			add(models.Refuse(models.CodeJournalBroken, models.D("seq", s.Head.Seq), models.D("what", "the cached state differs from the rows")))
-		}
-	}
+	add(s.journalHold(env.Recount))
 	t := s.Custody.Turn
 	switch {
 	case t.Request == 0:

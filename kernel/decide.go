@@ -39,6 +39,8 @@ func Decide(s State, id string, c models.Command, env models.Env) ([]models.Even
 		return s.retry(env)
 	case models.AnnotateStartup:
 		return s.annotate(c, env)
+	case models.RecoverNeverClaimed:
+		return s.recoverNeverClaimed(id, c, env)
 	case models.CreateFactory, models.PutPolicy, models.RegisterProfile, models.RetireProfile, models.PutPrincipal,
 		models.PutRecord, models.ActivateRules:
 	}
@@ -48,7 +50,8 @@ func Decide(s State, id string, c models.Command, env models.Env) ([]models.Even
 // RoleFor is the role that a command asks for.
 func RoleFor(c models.Command) string {
 	switch c.(type) {
-	case models.RegisterRun, models.RequestContinuity, models.CancelRun, models.Reconcile, models.RetryRun:
+	case models.RegisterRun, models.RequestContinuity, models.CancelRun, models.Reconcile, models.RetryRun,
+		models.RecoverNeverClaimed:
 		return models.RoleOperator
 	case models.AnnotateStartup:
 		return "server"
@@ -59,6 +62,15 @@ func RoleFor(c models.Command) string {
 		return models.RoleAdministrator
 	}
 	panic(fmt.Sprintf("kernel.RoleFor: command %T", c))
+}
+
+// alsoFor is a role that a command asks for beside RoleFor, "" for none: a recovery is for a factory administrator with
+// execution authority.
+func alsoFor(c models.Command) string {
+	if _, ok := c.(models.RecoverNeverClaimed); ok {
+		return models.RoleAdministrator
+	}
+	return ""
 }
 
 // admit is what every command passes first, in the order of the table: identity, then an identical repeat (K4), role, and
@@ -76,6 +88,8 @@ func admit(rules int64, id string, c models.Command, env models.Env) *models.Ref
 		return models.Refuse(models.CodeRequestMalformed, models.D("member", "id"))
 	case !ours && !env.Factory.Has(env.Actor, RoleFor(c)):
 		return models.Refuse(models.CodeRoleMissing, models.D("role", RoleFor(c)))
+	case alsoFor(c) != "" && !env.Factory.Has(env.Actor, alsoFor(c)):
+		return models.Refuse(models.CodeRoleMissing, models.D("role", alsoFor(c)))
 	case env.Saved == models.SavedOther:
 		return models.Refuse(models.CodeRequestConflict, models.D("id", id))
 	case !knows(rules):

@@ -16,6 +16,8 @@ func Receipt(s State, c models.Command, rows []models.Row, events []models.Event
 		return canon.MustMarshal(claimReceipt(s, rows))
 	case models.RequestContinuity:
 		return canon.MustMarshal(continuityReceipt(s, c, rows, events))
+	case models.RecoverNeverClaimed:
+		return canon.MustMarshal(recoveryReceipt(s, c.ValidForSeconds, rows, events))
 	}
 	first, last := rows[0], rows[len(rows)-1]
 	return canon.MustMarshal(models.AppendReceipt{At: last.At, First: first.Seq, Hash: last.Hash, Last: last.Seq})

@@ -163,7 +163,8 @@ func ForFactory(c Command) bool {
 	switch c.(type) {
 	case CreateFactory, PutPolicy, RegisterProfile, RetireProfile, PutPrincipal, PutRecord, ActivateRules:
 		return true
-	case RegisterRun, ClaimRun, Append, RequestContinuity, CancelRun, ReleaseRun, Reconcile, RetryRun, AnnotateStartup:
+	case RegisterRun, ClaimRun, Append, RequestContinuity, CancelRun, ReleaseRun, Reconcile, RetryRun, AnnotateStartup,
+		RecoverNeverClaimed:
 		return false
 	}
 	panic(fmt.Sprintf("models.ForFactory: command %T", c))
@@ -233,6 +234,8 @@ func DecodeCommand(name string, text []byte) (Command, error) {
 		return decodeCommand[RetryRun](text)
 	case AnnotateStartup{}.Verb():
 		return decodeCommand[AnnotateStartup](text)
+	case RecoverNeverClaimed{}.Verb():
+		return decodeCommand[RecoverNeverClaimed](text)
 	case CreateFactory{}.Verb():
 		return decodeCommand[CreateFactory](text)
 	case PutPolicy{}.Verb():

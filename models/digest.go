@@ -28,6 +28,7 @@ const (
 	TagProof        = "forge.proof/1"
 	TagRegistration = "forge.registration/1"
 	TagHead         = "forge.head/1"
+	TagRecovery     = "forge.recovery/1"
 )
 
 // Tagged returns SHA-256 over the tag, a zero byte, and each part led by its length (8 bytes, big-endian).

@@ -38,6 +38,7 @@ type Env struct {
 	Clock          string          `json:"clock"`
 	Factory        Factory         `json:"-"`
 	FactoryHead    Head            `json:"factory_head,omitzero"`
+	History        *TicketHistory  `json:"history,omitzero"`
 	Host           Host            `json:"host,omitzero"`
 	LeaseExpires   Instant         `json:"lease_expires,omitzero"`
 	Missing        []Digest        `json:"missing,omitzero"`

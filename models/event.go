@@ -406,6 +406,10 @@ func DecodeEvent(kind string, payload []byte) (Event, error) {
 		return decode[FactoryCreated](payload, canon.DecodeStored)
 	case PolicyPut{}.Kind():
 		return decode[PolicyPut](payload, canon.DecodeStored)
+	case NeverClaimedWitnessed{}.Kind():
+		return decode[NeverClaimedWitnessed](payload, canon.DecodeStored)
+	case RequestRequeued{}.Kind():
+		return decode[RequestRequeued](payload, canon.DecodeStored)
 	case ProfileRegistered{}.Kind():
 		return decode[ProfileRegistered](payload, canon.DecodeStored)
 	case ProfileRetired{}.Kind():
@@ -506,7 +510,8 @@ func Blobs(e Event) []Digest {
 	case MigrationSettled:
 		named = []Digest{e.Derived, e.Witness, e.Contract, e.Proof}
 	case LeaseGranted, ClaimTaken, LeaseLapsed, ResponseConsumed, CallGranted, CallRefused, CallIntended, RoundCompleted,
-		RunCancelled, ToolUnknown, ClaimReleased, StartupAnnotated, AttemptOpened, FactoryCreated, PolicyPut, ProfileRegistered, ProfileRetired, PrincipalPut, RecordPut, RulesActivated:
+		RunCancelled, ToolUnknown, ClaimReleased, StartupAnnotated, AttemptOpened, NeverClaimedWitnessed, RequestRequeued,
+		FactoryCreated, PolicyPut, ProfileRegistered, ProfileRetired, PrincipalPut, RecordPut, RulesActivated:
 	default:
 		panic(fmt.Sprintf("models.Blobs: event %T", e))
 	}

@@ -6,6 +6,8 @@
 //	T2. A ticket is outstanding until its claim has ended with a known outcome or it was reconciled natively; claimed or
 //	    uncertain it is never queued again by the system (rules O31, invariant 23).
 //	T3. The seal recomputes: nothing that a ticket was admitted on has changed (BOUND-07).
+//	T4. A ticket has at most one recovery of each kind, and only a recovery queues it again (rules, invariants 10 and 23).
+//	T5. A never-claimed recovery stands on no claim at all (rules, invariant 24).
 package ticket
 
 import (
@@ -19,17 +21,24 @@ const (
 	Claimed         = "claimed"
 	FailedUnclaimed = "failed_unclaimed"
 	Uncertain       = "uncertain"
+	Held            = "held" // failed again, or in a way that nothing but a native reconciliation may close
 	Completed       = "completed"
 	Ended           = "ended"
 	Closed          = "closed"
 )
 
-// Ticket is one admission. Turns counts the requests issued under its claim.
+// Ticket is one admission. Claims counts the workers that took it, Turns the requests issued under its claim. FailedSeq is the
+// row of its last failure, Later the first row after that failure which no rule accounts for, 0 for none. NeverClaimed is the
+// id of its one recovery of that kind (T4).
 type Ticket struct {
+	Claims         int64         `json:"claims,omitzero"`
 	Derived        models.Digest `json:"derived"`
+	FailedSeq      int64         `json:"failed_seq,omitzero"`
 	Fixture        bool          `json:"fixture"`
 	Graph          models.Digest `json:"graph"`
 	GrantSeq       int64         `json:"grant_seq"`
+	Later          int64         `json:"later,omitzero"`
+	NeverClaimed   string        `json:"never_claimed,omitzero"`
 	PolicyRevision int64         `json:"policy_revision"`
 	Profile        string        `json:"profile"`
 	RequestID      string        `json:"request_id"`
@@ -43,10 +52,18 @@ type Ticket struct {
 // Outstanding reports whether generic ways on must wait for this ticket (T2).
 func (t Ticket) Outstanding() bool {
 	switch t.State {
-	case Queued, Claimed, FailedUnclaimed, Uncertain:
+	case Queued, Claimed, FailedUnclaimed, Held, Uncertain:
 		return true
 	}
 	return false
+}
+
+// Recovery is the id of the ticket's one recovery of that workflow, "" for none (T4).
+func (t Ticket) Recovery(workflow string) string {
+	if workflow == models.WorkflowNeverClaimed {
+		return t.NeverClaimed
+	}
+	return ""
 }
 
 // State is every ticket of the run in order of admission.
@@ -102,6 +119,13 @@ func Seal(admission models.Digest, actor string, settled, granted models.Event, 
 // Evolve folds one event; settled is the event of the row before when e is the lease of an admission, and known tells
 // whether everything that happened so far has a known outcome.
 func (s State) Evolve(e models.Event, seq int64, actor string, settled *models.MigrationSettled, known bool) State {
+	if !quiet(e) {
+		s = s.every(func(t *Ticket) {
+			if t.State == FailedUnclaimed && t.Later == 0 {
+				t.Later = seq
+			}
+		})
+	}
 	switch e := e.(type) {
 	case models.MigrationSettled:
 		s.Tickets = append(append([]Ticket(nil), s.Tickets...), Ticket{
@@ -115,14 +139,22 @@ func (s State) Evolve(e models.Event, seq int64, actor string, settled *models.M
 			})
 		}
 	case models.ClaimTaken:
-		s = s.change(e.RequestID, func(t *Ticket) { t.State = Claimed })
+		s = s.change(e.RequestID, func(t *Ticket) { t.State, t.Claims, t.Turns = Claimed, t.Claims+1, 0 })
 	case models.LeaseLapsed:
 		s = s.change(e.RequestID, func(t *Ticket) {
-			t.State = Uncertain
-			if e.Fence == 0 {
+			t.State, t.FailedSeq = Uncertain, seq
+			switch {
+			case e.Fence != 0:
+			case t.Claims == 0 && t.NeverClaimed == "":
 				t.State = FailedUnclaimed
+			default:
+				t.State = Held
 			}
 		})
+	case models.NeverClaimedWitnessed:
+		s = s.change(e.RequestID, func(t *Ticket) { t.NeverClaimed = e.RecoveryID })
+	case models.RequestRequeued:
+		s = s.change(e.RequestID, func(t *Ticket) { t.State = Queued })
 	case models.RequestIssued:
 		s = s.live(func(t *Ticket) { t.Turns++ })
 	case models.WorkerFailed:
@@ -148,6 +180,16 @@ func (s State) Evolve(e models.Event, seq int64, actor string, settled *models.M
 		})
 	}
 	return s
+}
+
+// quiet events may stand after a failure without being a later activity: the server's own note of its start, and what a
+// recovery, a reconciliation or a cancellation appends (NOCLAIM-06, NOCLAIM-07).
+func quiet(e models.Event) bool {
+	switch e.(type) {
+	case models.StartupAnnotated, models.NeverClaimedWitnessed, models.RequestRequeued, models.EffectReconciled, models.RunCancelled:
+		return true
+	}
+	return false
 }
 
 func (s State) live(f func(*Ticket)) State {

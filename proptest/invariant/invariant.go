@@ -127,10 +127,12 @@ func move(from, to string) bool {
 	case to:
 		return true
 	case ticket.Queued:
-		return to == ticket.Claimed || to == ticket.FailedUnclaimed || to == ticket.Closed
+		return to == ticket.Claimed || to == ticket.FailedUnclaimed || to == ticket.Held || to == ticket.Closed
 	case ticket.Claimed:
 		return to == ticket.Uncertain || to == ticket.Completed || to == ticket.Ended || to == ticket.Closed
-	case ticket.FailedUnclaimed, ticket.Uncertain:
+	case ticket.FailedUnclaimed:
+		return to == ticket.Queued || to == ticket.Closed
+	case ticket.Held, ticket.Uncertain:
 		return to == ticket.Closed
 	}
 	return false
@@ -152,7 +154,10 @@ func tickets(old, now kernel.State, c models.Command, _ models.Env, _ []models.E
 		if !move(was.State, t.State) {
 			return fmt.Errorf("T2: a ticket went from %s to %s", was.State, t.State)
 		}
-		was.State, was.Turns = t.State, t.Turns
+		if was.NeverClaimed != "" && was.NeverClaimed != t.NeverClaimed || t.Claims < was.Claims || t.NeverClaimed != "" && was.NeverClaimed == "" && was.Claims > 0 {
+			return fmt.Errorf("T4, T5: %+v after %+v", t, was)
+		}
+		was.State, was.Turns, was.Claims, was.FailedSeq, was.Later, was.NeverClaimed = t.State, t.Turns, t.Claims, t.FailedSeq, t.Later, t.NeverClaimed
 		if was != t {
 			return fmt.Errorf("T3: a ticket changed: %+v", t)
 		}

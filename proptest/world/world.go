@@ -44,9 +44,11 @@ type World struct {
 	Host         models.Host     // the node that executes
 	Pending      int64           // tickets of other runs that wait for a worker
 	Missing      []models.Digest // blobs that were not kept
-	Rebuild      func(*World) *models.Reconstruction
-	Receipts     map[string]Saved
-	Trust        bool // recount from the state instead of the rows: for long walks that replay now and then
+
+	KeptCheckpoint *models.Digest // what the kept bytes of a ticket's checkpoint hash to, nil for what they should
+	Rebuild        func(*World) *models.Reconstruction
+	Receipts       map[string]Saved
+	Trust          bool // recount from the state instead of the rows: for long walks that replay now and then
 
 	steps int // for ids of commands that nobody cares about
 }
@@ -155,6 +157,8 @@ func space(c models.Command) string {
 		return "claim"
 	case models.RequestContinuity:
 		return "request"
+	case models.RecoverNeverClaimed:
+		return "recovery"
 	}
 	if models.ForFactory(c) {
 		return "factory"
@@ -200,8 +204,12 @@ func (w *World) Env(actor, id string, c models.Command) models.Env {
 		env.LeaseExpires = w.Lease
 	}
 	_, admits := c.(models.RequestContinuity)
-	if t, ok := w.State.Tickets.Last(); admits || ok && t.Outstanding() {
+	requestID, recovers := recovered(c)
+	if t, ok := w.State.Tickets.Last(); admits || recovers || ok && t.Outstanding() {
 		env.Host = w.Host
+	}
+	if recovers {
+		env.Pending, env.Recount, env.History = w.PendingNow(), w.Recount(), w.TicketHistory(requestID)
 	}
 	if admits {
 		env.Pending, env.Recount, env.Reconstruction = w.PendingNow(), w.Recount(), w.Rebuild(w)

@@ -9,13 +9,15 @@ import (
 )
 
 // Route is one line of the route table. Path is written as in the rules, with {names}. Limit bounds the body in bytes, 0
-// for a route that takes none. Roles are those that the engine lets in, any one of them; a public route asks for no token.
+// for a route that takes none. Roles are those that the engine lets in: any one of them, or with All somebody who holds them
+// all. A public route asks for no token.
 type Route struct {
 	Method string
 	Path   string
 	Limit  int64
 	Public bool
 	Roles  []string
+	All    bool
 
 	handle func(*Server, *request) error
 }
@@ -26,6 +28,7 @@ var (
 	operator      = []string{models.RoleOperator}
 	worker        = []string{models.RoleWorker}
 	recorder      = []string{models.RoleOperator, models.RoleWorker}
+	reviewer      = []string{models.RoleOperator, models.RoleAdministrator}
 	auditor       = []string{models.RoleReader, models.RoleOperator, models.RoleAdministrator}
 )
 
@@ -41,6 +44,10 @@ func Routes() []Route {
 	}
 	send := func(method, path string, limit int64, roles []string, h func(*Server, *request) error) Route {
 		return Route{Method: method, Path: path, Limit: limit, Roles: roles, handle: h}
+	}
+	both := func(r Route) Route {
+		r.All = true
+		return r
 	}
 	public := func(path string, h func(*Server, *request) error) Route {
 		return Route{Method: http.MethodGet, Path: path, Public: true, handle: h}
@@ -74,6 +81,9 @@ func Routes() []Route {
 		send(http.MethodPost, base+"/requests/{request_id}", limitCommand, operator, (*Server).requestContinuity),
 		send(http.MethodPost, base+"/requests-v2/{request_id}", limitCommand, operator, (*Server).requestContinuityV2),
 		get(base+"/requests/{request_id}", operator, (*Server).continuity),
+		both(get(base+"/requests/{request_id}/recovery-candidate", reviewer, (*Server).recoveryCandidate)),
+		both(send(http.MethodPost, base+"/requests/{request_id}/recoveries/{recovery_id}", limitCommand, reviewer, (*Server).recoverNeverClaimed)),
+		get(base+"/requests/{request_id}/recovery", operator, saved(models.WorkflowNeverClaimed)),
 
 		get(v1+"/factory", anyone, (*Server).factory),
 		get(v1+"/factory/rows", anyone, (*Server).factoryRows),

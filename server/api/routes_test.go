@@ -90,7 +90,7 @@ func TestRoles(t *testing.T) {
 			}
 			c := valid(t, w, r, route)
 			for principal, has := range roles {
-				if may(has, route.Roles) {
+				if allowed(route, has) {
 					continue
 				}
 				c.As = principal
@@ -107,7 +107,7 @@ func TestRoles(t *testing.T) {
 			}
 			c := valid(t, w, r, route)
 			for principal, has := range roles {
-				if !may(has, route.Roles) {
+				if !allowed(route, has) {
 					continue
 				}
 				c.As = principal

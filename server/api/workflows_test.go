@@ -1,15 +1,36 @@
 package api_test
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/forge-continuity/forge/models"
 	"github.com/forge-continuity/forge/models/canon"
+	"github.com/forge-continuity/forge/server/api"
 	. "github.com/forge-continuity/forge/server/api/apitest"
 )
 
-func init() { optional["acknowledge_unavailable_source_observations"] = true }
+func init() {
+	for _, name := range []string{"unavailable_source_observations", "never_claimed", "original_consumption_and_budgets", "same_request_and_attempt"} {
+		optional["acknowledge_"+name] = true
+	}
+}
+
+// allowed reports whether somebody with these roles, or somebody of the test's world who adds the rest, is let in.
+func allowed(route api.Route, has []string) bool {
+	if !route.All {
+		return may(has, route.Roles)
+	}
+	for _, role := range route.Roles {
+		if !slices.Contains(has, role) {
+			return false
+		}
+	}
+	return true
+}
 
 // acceptTwo is the version-2 body that takes a candidate as it was read.
 func acceptTwo(c models.Candidate, seconds models.Seconds) models.RequestContinuity {
@@ -21,7 +42,20 @@ func acceptTwo(c models.Candidate, seconds models.Seconds) models.RequestContinu
 // continuityCalls are sample requests of the continuity routes but for version 1.
 func continuityCalls(r *Run, candidate models.Candidate) map[string]Call {
 	const base = "/api/v1/runs/{run_id}/invalid-read-continuity"
+	digests := map[string]any{"candidate_digest": candidate.CandidateDigest, "journal_digest": candidate.JournalDigest,
+		"policy_digest": candidate.PolicyDigest, "run_digest": candidate.RunDigest, "valid_for_seconds": 60, "version": 1}
+	with := func(acknowledgements ...string) map[string]any {
+		body := maps.Clone(digests)
+		for _, name := range acknowledgements {
+			body["acknowledge_"+name] = true
+		}
+		return body
+	}
 	return map[string]Call{
+		"GET " + base + "/requests/{request_id}/recovery-candidate": {},
+		"GET " + base + "/requests/{request_id}/recovery":           {},
+		"POST " + base + "/requests/{request_id}/recoveries/{recovery_id}": {Path: r.Base() + "/requests/request-1/recoveries/recovery-9",
+			Body: with("never_claimed", "original_consumption_and_budgets", "renewed_same_attempt_lease", "same_request_and_attempt")},
 		"POST " + base + "/requests-v2/{request_id}": {Path: r.Base() + "/requests-v2/request-2", Body: acceptTwo(candidate, 60)},
 	}
 }
@@ -103,4 +137,84 @@ func wantCode(t *testing.T, a Answer, code models.Code) {
 	if a.Code() != code {
 		t.Fatalf("%d %s, want %s", a.Status, a.Body, code)
 	}
+}
+
+// recoveryBody is the body that takes a recovery candidate as it was read, as members.
+func recoveryBody(c models.RecoveryCandidate, seconds models.Seconds) map[string]any {
+	return map[string]any{
+		"acknowledge_never_claimed": true, "acknowledge_original_consumption_and_budgets": true, "acknowledge_renewed_same_attempt_lease": true,
+		"acknowledge_same_request_and_attempt": true, "candidate_digest": c.CandidateDigest, "journal_digest": c.JournalDigest,
+		"policy_digest": c.PolicyDigest, "run_digest": c.RunDigest, "valid_for_seconds": seconds,
+	}
+}
+
+// A ticket that lapsed unclaimed: its candidate writes nothing, each member of the body is needed by name, the answer is saved
+// under the request, and no other action replaces it. NOCLAIM-08, NOCLAIM-09, NOCLAIM-11, NOCLAIM-13, START-03, START-07, START-08.
+func TestNeverClaimedRecovery(t *testing.T) {
+	each(t, Options{Policy: Enabled()}, func(t *testing.T, w *World) {
+		r := w.Hold(t, "run-1")
+		if a := r.Request(t, "request-1", Accept(r.Candidate(t), 1)); a.Status != http.StatusAccepted {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+		path := r.Base() + "/requests/request-1"
+		time.Sleep(1100 * time.Millisecond)
+		candidate := func() models.RecoveryCandidate {
+			return Must[models.RecoveryCandidate](t, w, http.StatusOK, Call{As: Dana, Method: http.MethodGet, Path: path + "/recovery-candidate"})
+		}
+		send := func(id string, body any) Answer {
+			return w.Send(t, Call{As: Dana, Method: http.MethodPost, Path: path + "/recoveries/" + id, Body: body})
+		}
+		saved := func() Answer { return w.Send(t, Call{As: Dana, Method: http.MethodGet, Path: path + "/recovery"}) }
+		before := snapshot(t, w)
+		c := candidate()
+		if !c.Eligible || c.PermittedSeconds != models.MaxWindow || c.RequestID != "request-1" || c.Attempt != 1 || c.Counters.Commands != HeldCommands {
+			t.Fatalf("%+v", c)
+		}
+		wantCode(t, saved(), models.CodeNotFound)
+		body := recoveryBody(c, 600)
+		for name := range body {
+			code := models.CodeRequestMalformed
+			if len(name) > 12 && name[:12] == "acknowledge_" {
+				code = models.CodeAcknowledgementMissing
+				for _, value := range []any{false, 1, "true"} {
+					other := maps.Clone(body)
+					other[name] = value
+					wantCode(t, send("rec-1", other), code)
+				}
+			}
+			if name == "valid_for_seconds" {
+				code = models.CodeWindowInvalid
+			}
+			less := maps.Clone(body)
+			delete(less, name)
+			wantCode(t, send("rec-1", less), code)
+			if _, ok := body[name].(models.Digest); ok {
+				less[name] = models.PlainDigest([]byte("stale"))
+				wantCode(t, send("rec-1", less), models.CodeDigestStale)
+			}
+		}
+		if snapshot(t, w) != before {
+			t.Fatal("something was written")
+		}
+		first := send("rec-1", body)
+		again := send("rec-1", body)
+		read := saved()
+		if first.Status != http.StatusAccepted || again.Status != http.StatusOK || read.Status != http.StatusOK ||
+			string(first.Body) != string(again.Body) || string(first.Body) != string(read.Body) {
+			t.Fatalf("%d %s\n%d %s\n%d %s", first.Status, first.Body, again.Status, again.Body, read.Status, read.Body)
+		}
+		after := snapshot(t, w)
+		wantCode(t, send("rec-2", body), models.CodeRecoveryRecorded)
+		wantCode(t, send("rec-2", recoveryBody(candidate(), 600)), models.CodeRecoveryRecorded)
+		body["valid_for_seconds"] = 601
+		wantCode(t, send("rec-1", body), models.CodeRequestConflict)
+		if snapshot(t, w) != after {
+			t.Fatal("something was written")
+		}
+		receipt := r.Claim(t, "claim-2")
+		if receipt.RequestID != "request-1" {
+			t.Fatalf("%+v", receipt)
+		}
+		wantCode(t, w.Send(t, Call{As: Dana, Method: http.MethodGet, Path: r.Base() + "/requests/none/recovery-candidate"}), models.CodeNotFound)
+	})
 }

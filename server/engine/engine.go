@@ -87,7 +87,7 @@ const maxRebuilds = 3
 // Do executes a command for a run. id is the caller's own: the claim id, the request id, or that of the batch. An error
 // that is a *models.Refusal is the answer; nothing was written.
 func (e *Engine) Do(ctx context.Context, caller Caller, run, id string, c models.Command) (Answer, error) {
-	if _, ok := c.(models.RequestContinuity); !ok {
+	if !costly(c) {
 		return e.do(ctx, caller, run, id, c, nil)
 	}
 	if answer, done, err := e.ask(ctx, caller, run, id, c); done || err != nil {
@@ -99,7 +99,7 @@ func (e *Engine) Do(ctx context.Context, caller Caller, run, id string, c models
 			return Answer{}, err
 		}
 		e.access(ctx, caller, run, "admission")
-		built, err := e.rebuild(ctx, caller.Factory, v)
+		built, err := e.prepare(ctx, caller.Factory, v, c)
 		if err != nil {
 			return Answer{}, err
 		}
@@ -154,7 +154,7 @@ func (e *Engine) do(ctx context.Context, caller Caller, run, id string, c models
 			if built.recount.Head != s.Head {
 				return nil, errMoved
 			}
-			env.Reconstruction, env.Recount = built.reconstruction, &built.recount
+			env.Reconstruction, env.Recount, env.History = built.reconstruction, &built.recount, built.history
 		}
 		if refusal := steady(&env, max(l.Run.At, l.Factory.At)); refusal != nil {
 			return nil, refusal
@@ -236,8 +236,7 @@ func (e *Engine) env(caller Caller, f models.Factory, s kernel.State, c models.C
 	if s.Lease.Live {
 		env.LeaseExpires = lease
 	}
-	_, admits := c.(models.RequestContinuity)
-	if t, ok := s.Tickets.Last(); admits || ok && t.Outstanding() {
+	if t, ok := s.Tickets.Last(); costly(c) || ok && t.Outstanding() {
 		env.Host = e.host
 	}
 	return env
@@ -302,6 +301,8 @@ func key(factory, run, id string, c models.Command) Key {
 		return Key{Factory: factory, Space: SpaceClaim, Run: run, ID: id}
 	case models.RequestContinuity:
 		return Key{Factory: factory, Space: SpaceRequest, ID: id}
+	case models.RecoverNeverClaimed:
+		return Key{Factory: factory, Space: SpaceRecovery, ID: id}
 	}
 	return Key{Factory: factory, Space: SpaceCommand, Run: run, ID: id}
 }

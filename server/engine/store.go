@@ -25,6 +25,8 @@ const (
 	SpaceCommand = "command" // batches and other native commands, per run
 	SpaceClaim   = "claim"   // claims, per run
 	SpaceRequest = "request" // continuity requests, per factory
+
+	SpaceRecovery = "recovery" // recoveries of all three workflows, per factory
 )
 
 // Key names a receipt.

@@ -1,0 +1,331 @@
+package kernel
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/forge-continuity/forge/kernel/lease"
+	"github.com/forge-continuity/forge/kernel/policy"
+	"github.com/forge-continuity/forge/kernel/profile"
+	"github.com/forge-continuity/forge/kernel/ticket"
+	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/models/canon"
+)
+
+// HistoryOf reads what the rows say of a request, from the first row on. It trusts no state: every claim row counts, and a row
+// that is missing or cannot be read is a gap (NOCLAIM-02, NOCLAIM-03). Checkpoint is the caller's to set.
+func HistoryOf(rows iter.Seq[models.Row], requestID string) models.TicketHistory {
+	h := models.TicketHistory{Request: requestID}
+	var settled *models.MigrationSettled
+	next := int64(1)
+	for row := range rows {
+		e, err := models.DecodeEvent(row.Kind, row.Payload)
+		if h.Gap == 0 && (row.Seq != next || err != nil) {
+			h.Gap = next
+		}
+		next = row.Seq + 1
+		before := settled
+		settled = nil
+		switch e := e.(type) {
+		case models.MigrationSettled:
+			if e.RequestID == requestID {
+				h.Settled, settled = row.Seq, &e
+			}
+		case models.LeaseGranted:
+			if before != nil && e.RequestID == requestID {
+				h.Granted, h.Seal = row.Seq, ticket.Seal(before.Admission, row.Actor, *before, e, before.Derived)
+			}
+		case models.ClaimTaken:
+			if e.RequestID == requestID {
+				h.Claims++
+			}
+		case models.LeaseLapsed:
+			if e.RequestID == requestID && e.Fence == 0 {
+				h.Failed = row.Seq
+			}
+		}
+	}
+	return h
+}
+
+// lapsed is the state once a lease that has ended by time is recorded, as the first event of the command that meets it.
+func (s State) lapsed(env models.Env) State {
+	for _, e := range s.lapse(env) {
+		s = Evolve(s, e, env.At, env.Actor)
+	}
+	return s
+}
+
+// recoveryHolds are those that the three recoveries share: policy, profile, people, the run as a whole, the ticket as the rows
+// have it, and what has changed since. s is the state with a lapsed lease recorded; head is the one before.
+func (s State) recoveryHolds(head State, t ticket.Ticket, env models.Env, add func(*models.Refusal)) {
+	f := env.Factory
+	add(policy.Disabled(f.Policy))
+	if _, r := profile.Select(f, env.Host); r != nil {
+		add(r)
+	} else {
+		add(profile.Still(f, t.Profile, env.Host))
+	}
+	if env.Actor != s.OriginalActor {
+		add(models.Refuse(models.CodeActorNotOriginal, models.D("original_actor", s.OriginalActor)))
+	}
+	add(s.original(env, true))
+	if s.End == EndCancelled {
+		add(s.ended())
+	}
+	if done := s.End == EndCompleted || s.End == EndFailed; done || s.Lease.Live {
+		add(models.Refuse(models.CodeRunNotHeld, models.D("ended", done), models.D("executing", s.Lease.Live)))
+	}
+	if s.Lease.Live || t.State == ticket.Queued {
+		add(models.Refuse(models.CodeClaimLive, models.D("executing", s.Lease.Live), models.D("queued", !s.Lease.Live)))
+	}
+	add(head.journalHold(env.Recount))
+	if h := env.History; h != nil {
+		if h.Seal != t.Seal || h.Settled != t.SettledSeq || h.Granted != t.GrantSeq {
+			add(models.Refuse(models.CodeTicketChanged, models.D("request_id", t.RequestID), models.D("what", "seal")))
+		} else if h.Checkpoint != s.Custody.Checkpoint {
+			add(models.Refuse(models.CodeTicketChanged, models.D("request_id", t.RequestID), models.D("what", "checkpoint")))
+		}
+	}
+	for _, r := range s.changes(env) {
+		add(r)
+	}
+	add(s.timeBudget())
+	if _, r := lease.Window(env.At, 1, s.deadline()); r != nil {
+		add(r)
+	}
+	add(s.Budget.Request())
+}
+
+// neverClaimedHolds are what stands between a failed request and its one recovery (NOCLAIM-01 to 07, 18).
+func (s State) neverClaimedHolds(t ticket.Ticket, env models.Env, add func(*models.Refusal)) {
+	if t.NeverClaimed != "" {
+		add(models.Refuse(models.CodeRecoveryRecorded, models.D("recovery_id", t.NeverClaimed)))
+	}
+	h := env.History
+	claims := t.Claims
+	if h != nil {
+		claims = max(claims, h.Claims)
+	}
+	if claims > 0 {
+		add(models.Refuse(models.CodeTicketClaimed, models.D("claims", claims), models.D("request_id", t.RequestID)))
+	}
+	if t.State == ticket.Uncertain {
+		add(models.Refuse(models.CodeTicketUncertain, models.D("request_id", t.RequestID)))
+	}
+	missing := ""
+	switch {
+	case h == nil:
+	case h.Request != t.RequestID || h.Settled == 0 || h.Granted == 0:
+		missing = "admission"
+	case h.Gap > 0:
+		missing = "row"
+	}
+	if missing == "" && claims == 0 && t.State != ticket.FailedUnclaimed && t.State != ticket.Queued {
+		missing = "failure"
+	}
+	if missing != "" {
+		details := []models.Detail{models.D("missing", missing)}
+		if h != nil {
+			details = append(details, models.D("seq", h.Gap))
+		}
+		add(models.Refuse(models.CodeClaimHistoryIncomplete, details...))
+	}
+	if t.Later > 0 {
+		add(models.Refuse(models.CodeLaterActivity, models.D("seq", t.Later)))
+	}
+}
+
+// RecoveryCandidate computes what a recovery of the request would queue again, and every hold. It changes nothing. The refusal
+// is not_found.
+func RecoveryCandidate(s State, workflow, requestID string, env models.Env) (models.RecoveryCandidate, *models.Refusal) {
+	if _, ok := s.Tickets.Find(requestID); !ok || requestID == "" {
+		return models.RecoveryCandidate{}, models.Refuse(models.CodeNotFound, models.D("request_id", requestID))
+	}
+	after := s.lapsed(env)
+	t, _ := after.Tickets.Find(requestID)
+	var holds []*models.Refusal
+	add := func(r *models.Refusal) {
+		if r != nil {
+			holds = append(holds, r)
+		}
+	}
+	after.recoveryHolds(s, t, env, add)
+	after.neverClaimedHolds(t, env, add)
+	sortHolds(holds)
+	p := env.Factory.Policy
+	c := models.RecoveryCandidate{
+		Attempt: s.Attempt, Checkpoint: s.Custody.Checkpoint, Counters: s.Counters(), CustodyDigest: s.Custody.Digest,
+		Eligible: len(holds) == 0, FailedSeq: t.FailedSeq, Fixture: env.Factory.Fixture, Holds: holds, JournalDigest: s.Head.Digest(),
+		OriginalActor: s.OriginalActor, PermittedSeconds: policy.Permitted(p, s.Registration.ProviderTimeout),
+		PolicyDigest: env.Factory.PolicyDigest, PolicyRevision: p.Revision, RequestID: requestID, Run: s.Run, RunDigest: s.RunDigest(),
+		Seal: t.Seal, SettlementSeq: t.SettledSeq, SourceDigest: models.Tagged(models.TagSource, canon.MustMarshal(s.Registration.Source)),
+		State: t.State, TicketVersion: t.Version, Workflow: workflow,
+	}
+	if i := slices.IndexFunc(env.Factory.Profiles, func(p models.StoredProfile) bool { return p.Profile.ID == t.Profile }); i >= 0 {
+		stored := env.Factory.Profiles[i]
+		c.Profile, c.ProfileDigest, c.Qualifications = stored.Profile.ID, stored.Digest, stored.Profile.Qualifications
+	}
+	c.CandidateDigest = recoveryDigest(c)
+	return c, nil
+}
+
+// recoveryDigest covers workflow, request, attempt, what was spent, the ticket's seal, the checkpoint to start from, and the
+// digests of run, journal, custody, policy, profile and source: nothing that moves with the clock. Whether a lapsed lease is
+// recorded already does move the journal.
+func recoveryDigest(c models.RecoveryCandidate) models.Digest {
+	return models.Tagged(models.TagRecovery, canon.MustMarshal(struct {
+		Attempt    int64           `json:"attempt"`
+		Checkpoint models.Digest   `json:"checkpoint"`
+		Counters   models.Counters `json:"counters"`
+		Custody    models.Digest   `json:"custody_digest"`
+		Journal    models.Digest   `json:"journal_digest"`
+		Policy     models.Digest   `json:"policy_digest"`
+		Profile    models.Digest   `json:"profile_digest"`
+		Request    string          `json:"request_id"`
+		Run        models.Digest   `json:"run_digest"`
+		Seal       models.Digest   `json:"seal"`
+		Settlement int64           `json:"settlement_seq"`
+		Source     models.Digest   `json:"source_digest"`
+		Workflow   string          `json:"workflow"`
+	}{c.Attempt, c.Checkpoint, c.Counters, c.CustodyDigest, c.JournalDigest, c.PolicyDigest, c.ProfileDigest, c.RequestID, c.RunDigest,
+		c.Seal, c.SettlementSeq, c.SourceDigest, c.Workflow}))
+}
+
+// acknowledgement is one that an action needs, and whether it was given.
+type acknowledgement struct {
+	name  string
+	given bool
+}
+
+// recovering is what every recovery submits: its workflow, the request, the digests that were read and the acknowledgements.
+type recovering struct {
+	workflow, requestID string
+	candidate           models.Digest
+	digests             []*models.Refusal // of those named, the ones that are not current
+	seconds             models.Seconds
+	acknowledgements    []acknowledgement
+}
+
+// recover judges a submission: the candidate's own holds, what the body lacks, and last the candidate digest. It returns the
+// candidate, the ticket and the events before the witness.
+func (s State) recover(c recovering, env models.Env) (models.RecoveryCandidate, *models.Refusal) {
+	candidate, r := RecoveryCandidate(s, c.workflow, c.requestID, env)
+	if r != nil {
+		return candidate, r
+	}
+	list := slices.Clone(candidate.Holds)
+	add := func(r *models.Refusal) {
+		if r != nil {
+			list = append(list, r)
+		}
+	}
+	for _, a := range c.acknowledgements {
+		if !a.given {
+			add(models.Refuse(models.CodeAcknowledgementMissing, models.D("acknowledgement", a.name)))
+			break
+		}
+	}
+	f := env.Factory
+	add(windowOf(f.Policy, s.Registration.ProviderTimeout, c.seconds))
+	for _, r := range c.digests {
+		add(r)
+	}
+	if env.Pending >= f.Policy.MaxPendingTickets {
+		add(models.Refuse(models.CodePendingTicketsReached, models.D("limit", f.Policy.MaxPendingTickets)))
+	}
+	sortHolds(list)
+	if env.Recount == nil || env.History == nil {
+		list = slices.DeleteFunc(list, func(r *models.Refusal) bool { return !early(r.Code) })
+	}
+	if len(list) > 0 {
+		return candidate, list[0]
+	}
+	if env.Recount == nil || env.History == nil {
+		return candidate, models.Refuse(models.CodeReconstructionMissing)
+	}
+	return candidate, stale("candidate", c.candidate, candidate.CandidateDigest)
+}
+
+// requeue appends what every recovery appends after its witness: the request's event and the finite lease.
+func (s State) requeue(id string, c recovering, witness models.Event, env models.Env) ([]models.Event, *models.Refusal) {
+	end, r := lease.Window(env.At, c.seconds, s.deadline())
+	if r != nil {
+		return nil, r
+	}
+	events := append(s.lapse(env), witness, models.RequestRequeued{RecoveryID: id, RequestID: c.requestID, Workflow: c.workflow},
+		models.LeaseGranted{ExpiresAt: end, RequestID: c.requestID, Seconds: env.At.Until(end)})
+	if r := missing(env); r != nil {
+		return nil, r
+	}
+	return events, s.room(len(events))
+}
+
+// windowOf refuses seconds outside the window that is permitted, or where the policy is off outside any.
+func windowOf(p models.Policy, timeout, seconds models.Seconds) *models.Refusal {
+	if p.Enabled {
+		return policy.Window(p, timeout, seconds)
+	}
+	if seconds < 1 || seconds > models.MaxWindow {
+		return models.Refuse(models.CodeWindowInvalid, models.D("got", int64(seconds)), models.D("limit", int64(models.MaxWindow)))
+	}
+	return nil
+}
+
+// recoverNeverClaimed queues a request again that no worker ever claimed: the witness, the request's event and a new finite
+// lease in adjacent rows (NOCLAIM-15).
+func (s State) recoverNeverClaimed(id string, c models.RecoverNeverClaimed, env models.Env) ([]models.Event, *models.Refusal) {
+	if r := s.notRegistered(); r != nil {
+		return nil, r
+	}
+	if c.Version != 1 {
+		return nil, models.Refuse(models.CodeRequestMalformed, models.D("member", "version"))
+	}
+	body := recovering{
+		workflow: models.WorkflowNeverClaimed, requestID: c.RequestID, candidate: c.CandidateDigest, seconds: c.ValidForSeconds,
+		digests: []*models.Refusal{stale("run", c.RunDigest, s.RunDigest()), stale("journal", c.JournalDigest, s.Head.Digest()),
+			stale("policy", c.PolicyDigest, env.Factory.PolicyDigest)},
+		acknowledgements: []acknowledgement{
+			{"acknowledge_never_claimed", c.AcknowledgeNeverClaimed},
+			{"acknowledge_same_request_and_attempt", c.AcknowledgeSameRequestAndAttempt},
+			{"acknowledge_original_consumption_and_budgets", c.AcknowledgeOriginalConsumptionAndBudgets},
+			{"acknowledge_renewed_same_attempt_lease", c.AcknowledgeRenewedSameAttemptLease},
+		},
+	}
+	candidate, r := s.recover(body, env)
+	if r != nil {
+		return nil, r
+	}
+	admission, err := models.CommandDigest(env.Actor, c)
+	if err != nil {
+		panic(err)
+	}
+	failed := candidate.FailedSeq
+	return s.requeue(id, body, models.NeverClaimedWitnessed{
+		Admission: admission, Attempt: s.Attempt, Candidate: candidate.CandidateDigest, Checkpoint: candidate.Checkpoint,
+		CurrentEpoch: models.CurrentEpoch{PolicyDigest: candidate.PolicyDigest, PolicyRevision: candidate.PolicyRevision}, FailedSeq: failed,
+		Fixture: candidate.Fixture, Journal: candidate.JournalDigest, Profile: candidate.Profile, ProfileDigest: candidate.ProfileDigest,
+		RecoveryID: id, RequestID: c.RequestID, Seal: candidate.Seal, SettledSeq: candidate.SettlementSeq,
+	}, env)
+}
+
+// recoveryReceipt finds the witness among the rows; the request's event and the lease are the two rows after it.
+func recoveryReceipt(s State, seconds models.Seconds, rows []models.Row, events []models.Event) models.RecoveryReceipt {
+	for i, e := range events {
+		w, ok := e.(models.NeverClaimedWitnessed)
+		if !ok {
+			continue
+		}
+		event, granted := events[i+1].(models.RequestRequeued), events[i+2].(models.LeaseGranted)
+		return models.RecoveryReceipt{
+			AdmittedAt: rows[i].At, Attempt: w.Attempt, Candidate: w.Candidate, Checkpoint: w.Checkpoint, Counters: s.Counters(),
+			CurrentEpoch: w.CurrentEpoch, Establishes: models.Establishes, EventHash: rows[i+1].Hash, EventSeq: rows[i+1].Seq,
+			ExpiresAt: granted.ExpiresAt, FailedSeq: w.FailedSeq, Fixture: w.Fixture, Journal: w.Journal, LeaseHash: rows[i+2].Hash,
+			LeaseSeq: rows[i+2].Seq, OriginalActor: s.OriginalActor, Profile: w.Profile, ProfileDigest: w.ProfileDigest,
+			RecoveryID: event.RecoveryID, Registration: s.Registered, RequestID: w.RequestID, Run: s.Run, Seal: w.Seal,
+			SettlementSeq: w.SettledSeq, State: ticket.Queued, ValidForSeconds: seconds, Version: 1, WitnessHash: rows[i].Hash,
+			WitnessSeq: rows[i].Seq, Workflow: event.Workflow,
+		}
+	}
+	panic("kernel: recovery without a witness")
+}
