@@ -105,11 +105,11 @@ for ours in (list_files, read_file, write_file):
     ours.__doc__ = getattr(recorded, ours.__name__).__doc__
 
 
-def build(base_url: str, prompt: str, *, forge: bool = True) -> Agent[Effect, str]:
+def build(base_url: str, prompt: str, *, key: str = '', forge: bool = True) -> Agent[Effect, str]:
     """The agent under one version of its prompt catalogue. Under 1.0.0 a rejected evidence query ends the run; under 1.0.1 it is
     answered with a fixed result."""
     evidence = recorded.prompt(prompt)['read_run_evidence']
-    client = AsyncOpenAI(base_url=base_url, api_key=os.environ.get('OPENAI_API_KEY', 'stub'), timeout=1800)
+    client = AsyncOpenAI(base_url=base_url, api_key=key or os.environ.get('OPENAI_API_KEY', 'stub'), timeout=1800)
     tools = FunctionToolset[Effect]([
         Tool(list_files, takes_ctx=True),
         Tool(read_file, takes_ctx=True),

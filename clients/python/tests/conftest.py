@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from typing import Iterator
+from typing import Any, Iterator
 
 import pytest
 
@@ -27,3 +27,12 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def factory(server: Server) -> Factory:
     """A new factory on it."""
     return server.factory()
+
+
+@pytest.fixture(scope='module')
+def field(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A factory with a provider and workers."""
+    from agents import Field
+    one = Field(server.factory(), tmp_path_factory.mktemp('field'))
+    yield one
+    one.close()

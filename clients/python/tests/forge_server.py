@@ -128,6 +128,7 @@ class Proxy:
         self.target = target
         self.requests = 0
         self.seen: list[bytes] = []
+        self.keys: dict[str, int] = {}  # requests by bearer token
         self.cut_answers = 0       # so many of the next answers to PUT and POST are lost after the server has acted
         self.away = False
         self._writers: set[asyncio.StreamWriter] = set()
@@ -158,6 +159,10 @@ class Proxy:
                     break
                 self.requests += 1
                 self.seen.append(head.split(b'\r\n', 1)[0])
+                key = re.search(rb'(?i)\r\nauthorization: bearer ([^\r]+)', head)
+                if key:
+                    name = key.group(1).decode()
+                    self.keys[name] = self.keys.get(name, 0) + 1
                 if self.cut_answers and head.split(b' ', 1)[0] in (b'PUT', b'POST'):
                     self.cut_answers -= 1
                     lose = True

@@ -202,10 +202,12 @@ class AsyncForge:
             raise UnreachableError(f'{call.what}: {error or type(error).__name__}') from error
         return size
 
-    async def work(self, *, wait_seconds: int = 0) -> list[Work]:
-        """Returns what may be claimed and waits up to 20 seconds for the first. Nothing is handed out: a claim does that."""
+    async def work(self, *, wait_seconds: int = 0, pool: str = '') -> list[Work]:
+        """Returns what workers of the pool may claim and waits up to 20 seconds for the first. Nothing is handed out: a claim does
+        that."""
         wire.an_integer('wait_seconds', wait_seconds, 0, wire.MAX_WAIT)
-        answer = await self._json(wire.get('/work', wait_seconds=wait_seconds), wait=wait_seconds)
+        named = {'pool': wire.an_id('pool', pool)} if pool else {}
+        answer = await self._json(wire.get('/work', wait_seconds=wait_seconds, **named), wait=wait_seconds)
         return cast('list[Work]', answer['runs'] if answer else [])
 
     # Factory

@@ -6,6 +6,7 @@ request that no recorded turn is waiting for passes through untouched.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from contextvars import ContextVar
 from typing import Any, AsyncIterator, Protocol
@@ -14,7 +15,10 @@ from .errors import Stopped
 
 
 class Exchange(Protocol):
-    """What the tap asks of the turn that is being recorded."""
+    """What the tap asks of the turn that is being recorded. ``stream`` is set to an open stream, whose ``aclose`` returns when its
+    end is recorded."""
+
+    stream: Any
 
     async def leaving(self, body: bytes) -> bytes | None:
         """Called with the wire bytes before they leave. Returns a retained response to answer with instead of sending."""
@@ -118,7 +122,9 @@ def _make(base: type, library: Any) -> type:
             self.response, self.exchange = response, exchange
             self.chunks = response.stream.__aiter__()
             self.received = bytearray()
-            self.told = False
+            self.partial = False
+            self.ending: asyncio.Task[None] | None = None
+            exchange.stream = self
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             try:
@@ -128,28 +134,30 @@ def _make(base: type, library: Any) -> type:
             except GeneratorExit:  # the reader has enough; aclose reads the rest
                 raise
             except BaseException:
-                await self.tell(partial=True)
+                self.partial = True
+                await self.aclose()
                 raise
-            await self.tell(partial=False)
-
-        async def tell(self, *, partial: bool) -> None:
-            if not self.told:
-                self.told = True
-                if self.received or not partial:
-                    await self.exchange.arrived(bytes(self.received), partial=partial)
+            await self.aclose()
 
         async def aclose(self) -> None:
-            # An SDK stops reading after the event that ends a response, which need not be the last byte.
-            if not self.told:
-                try:
+            """Ends the stream, once, and returns when its end is recorded. An SDK may close it from several tasks."""
+            if self.ending is None:
+                self.ending = asyncio.ensure_future(self._end())
+            await asyncio.shield(self.ending)
+
+        async def _end(self) -> None:
+            try:
+                # An SDK stops reading after the event that ends a response, which need not be the last byte.
+                if not self.partial:
                     async for chunk in self.chunks:
                         self.received += chunk
-                    await self.tell(partial=False)
-                except Stopped:
-                    pass
-                except Exception:
-                    await self.tell(partial=True)
-            await self.response.aclose()
+            except Exception:
+                self.partial = True
+            try:
+                if self.received or not self.partial:
+                    await self.exchange.arrived(bytes(self.received), partial=self.partial)
+            finally:
+                await self.response.aclose()
 
     return Tap
 

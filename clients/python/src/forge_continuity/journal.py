@@ -37,6 +37,9 @@ FIRST_WAIT, LONGEST_WAIT = 0.05, 1.0
 GONE = ('fence_lost', 'lease_expired', 'server_unreachable', 'run_cancelled', 'run_finished', 'identity_missing', 'role_missing')
 """Stops after which the claim cannot even be ended by its owner."""
 
+INTENTS = ('request.issued', 'call.intended', 'command.started')
+"""Kinds of facts that announce an effect."""
+
 PARALLEL_BLOBS = 8
 
 
@@ -171,13 +174,18 @@ class Journal:
                 self._observer('spooled', facts)
             return await self._deliver(batch, last)
 
-    async def flush(self) -> int:
-        """Sends what an earlier process of this worker kept under this claim and got no answer to. Returns how many."""
+    async def flush(self, standing: set[str]) -> None:
+        """Sends what an earlier process of this worker kept under this claim and got no answer to. ``standing`` are the commands that
+        the run's journal has.
+
+        An intent that is not among them is dropped: nobody acknowledged it, so what it announced never began (J2).
+        """
         async with self._lock:
-            batches = self.spool.pending()
-            for batch in batches:
-                await self._deliver(batch)
-            return len(batches)
+            for batch in self.spool.pending():
+                if batch.command_id not in standing and batch.facts[-1].kind in INTENTS:
+                    self.spool.answered(batch.command_id, 'never_sent')
+                else:
+                    await self._deliver(batch)
 
     async def _deliver(self, batch: Batch, last: bool = False) -> int:
         try:

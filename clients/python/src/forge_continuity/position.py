@@ -43,13 +43,12 @@ class Turn:
     consumed: bool = False
     call_count: int = 0
     calls: dict[int, Call] = field(default_factory=dict)
-    settled: bool = False
-    void: bool = False
+    over: bool = False
 
     @property
     def open(self) -> bool:
-        """Whether the turn still has to be brought to its end by this worker."""
-        return bool(self.request) and not self.settled and not self.void
+        """Whether the turn still has to be brought to its end: no checkpoint, settlement or reconciliation came after it."""
+        return bool(self.request) and not self.over
 
     @property
     def clean(self) -> bool:
@@ -69,6 +68,7 @@ class Position:
     checkpoint_seq: int = 0
     request_seq: int = 0
     requests: int = 0
+    tool_calls: int = 0
     commands: int = 0
     rounds: int = 0
     turn: Turn = field(default_factory=Turn)
@@ -109,6 +109,7 @@ class Position:
             self.rounds = data['registration']['completed_rounds']
         elif kind == 'checkpoint.saved':
             self.checkpoint, self.checkpoint_seq = data['checkpoint'], seq
+            turn.over = True
         elif kind == 'request.issued':
             self.turn = Turn(request=data['request'], checkpoint=data['checkpoint'], wire=data['wire'])
             self.requests, self.request_seq = data['request'], seq
@@ -119,6 +120,7 @@ class Position:
             turn.consumed, turn.call_count = True, data['calls']
         elif kind == 'call.granted':
             turn.calls[data['position']] = Call(data['position'], data['id'], data['args'], data['class'])
+            self.tool_calls += 1
         elif kind == 'call.refused':
             turn.calls[data['position']].refused = True
         elif kind == 'call.intended':
@@ -142,7 +144,7 @@ class Position:
         elif kind == 'attempt.opened':
             self.end = ''
         elif kind == 'migration.settled':
-            turn.settled = True
+            turn.over = True
             self.checkpoint, self.checkpoint_seq = data['derived'], seq
             self.tickets += 1
         elif kind == 'effect.reconciled':
@@ -152,7 +154,7 @@ class Position:
         turn = self.turn
         landed = data['outcome'] == 'landed'
         if data['subject'] == 'request' and data['request'] == turn.request:
-            turn.response, turn.void = (data['result'], False) if landed else ('', True)
+            turn.response, turn.over = (data['result'], False) if landed else ('', True)
         elif data['subject'] == 'call' and data['position'] in turn.calls:
             call = turn.calls[data['position']]
             if data['outcome'] == 'did_not_happen':

@@ -135,7 +135,8 @@ class _Recording(AbstractCapability[Any]):
             self._same(record)
             if position.turn.open:
                 _tap.tap(model)
-                return _Exchange(session, retained=await session.content(position.turn.response))
+                session.response = await session.content(position.turn.response)
+                return _Exchange(session, retained=session.response)
         if not resuming or position.checkpoint_used:
             if position.turn.open:
                 await session.close_calls(self._answers(ctx.messages))
@@ -171,7 +172,7 @@ class _Recording(AbstractCapability[Any]):
         """Charges the response and grants its calls. The agent goes on with the response as a record gives it back, so that a
         resumed run sends the same bytes as one that never stopped."""
         self.session.check()
-        text = canonical.record(_plain_messages([response]))
+        text = canonical.record(self._settle_ids(_plain_messages([response])))
         kept = ModelMessagesTypeAdapter.validate_json(text)[0]
         where = canonical.difference(_plain_messages([kept]), json.loads(text))
         if where or not isinstance(kept, ModelResponse):
@@ -179,6 +180,15 @@ class _Recording(AbstractCapability[Any]):
         calls = [(part.tool_name, part.tool_call_id, _arguments(part)) for part in kept.parts if isinstance(part, ToolCallPart)]
         await self.session.consume(calls, (response.usage.input_tokens, response.usage.output_tokens), self.config.tools)
         return kept
+
+    def _settle_ids(self, messages: list[Any]) -> list[Any]:
+        """Some providers give calls no ids, and the SDK then draws some at random. A response that is read again has to have the
+        same ones, so they are computed from it."""
+        for i, part in enumerate(messages[0]['parts']):
+            drawn = part.get('tool_call_id')
+            if drawn and drawn.startswith('pyd_ai_') and drawn.encode() not in self.session.response:
+                part['tool_call_id'] = 'pyd_ai_' + digest.tagged('forge-continuity.call/1', self.session.response, b'%d' % i)[:32]
+        return messages
 
     # Calls
 
@@ -302,6 +312,8 @@ class _RecordedModel(WrapperModel):
         except Exception:
             exchange.check()
             raise
+        if exchange.stream is not None:
+            await exchange.stream.aclose()
         exchange.check(complete=True)
 
 
@@ -312,6 +324,7 @@ class _Exchange:
     def __init__(self, session: Session, retained: bytes | None = None):
         self.session, self.retained = session, retained
         self.left = self.whole = False
+        self.stream: Any = None
         self.stopped: Stopped | None = None
 
     async def leaving(self, body: bytes) -> bytes | None:
@@ -463,6 +476,8 @@ async def load(session: Session) -> tuple[str | None, list[ModelMessage] | None,
         tools = _TOOLS.validate_json(canonical.record(record['contract']['tools']))
     except ValueError as error:
         raise _disagrees('record', kind=type(error).__name__) from error
+    if not history or not isinstance(history[-1], ModelRequest):
+        raise _disagrees('history')
     for name, got, want in (
         ('history', _plain_messages(history), record['history']), ('usage', _plain(_USAGE, usage), record['usage']),
         ('limits', _plain(_LIMITS, limits), record['limits']), ('contract.tools', _plain(_TOOLS, tools), record['contract']['tools']),
@@ -471,10 +486,9 @@ async def load(session: Session) -> tuple[str | None, list[ModelMessage] | None,
         where = canonical.difference(canonical.stored(got), want)
         if where:
             raise _disagrees(f'{name}{where}')
-    counters = session.journal.claim['counters']
     issued = session.position.turn.open  # the turn that this worker brings to its end is not in the checkpoint's usage
     for name, spent, allowed in (('usage.requests', usage.requests + issued, session.position.requests),
-                                 ('state.completed_rounds', record['state']['completed_rounds'], counters['completed_rounds'])):
+                                 ('state.completed_rounds', record['state']['completed_rounds'], session.position.rounds)):
         if spent > allowed:
             raise _disagrees(name, got=str(spent), want=str(allowed))
     return None, history, usage

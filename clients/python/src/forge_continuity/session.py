@@ -56,7 +56,7 @@ class Session:
         self.recording: Any = None  # the hooks of the agent that runs, and what it was given
         self.limits: Any = None
         self.provider_refusal: tuple[int, bytes] | None = None
-        self._granted = 0
+        self.response = b''  # raw, of the turn
         self._numbering = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
 
@@ -112,6 +112,7 @@ class Session:
 
     async def keep_response(self, body: bytes, *, partial: bool) -> None:
         """Keeps a raw response before anything looks at it."""
+        self.response = body
         await self.append(('response.kept', {
             'length': len(body), 'partial': partial, 'request': self.position.turn.request, 'response': self.journal.put(body)}))
 
@@ -130,8 +131,7 @@ class Session:
         elif turn.call_count != len(calls):
             raise self.stop('sdk_disagrees', 'The installed SDK reads another number of calls in the consumed response.',
                             got=str(len(calls)), want=str(turn.call_count))
-        spent = self.journal.claim['counters']['tool_calls'] + self._granted
-        allowed = max(0, self.registration['limits']['tool_calls'] - spent)
+        allowed = max(0, self.registration['limits']['tool_calls'] - self.position.tool_calls)
         granted = 0
         for position, (tool, call_id, args) in enumerate(calls):
             name, arguments = self.journal.name(call_id.encode()), self.journal.name(args.encode())
@@ -149,7 +149,6 @@ class Session:
                                            'request': turn.request, 'tool': tools.index(tool) if tool in tools else -1}))
         if facts:
             await self.append(*facts)
-        self._granted += granted
         if len(turn.calls) < len(calls):
             raise self.stop('allowance_exhausted', 'The run has used up one of the limits it was started with.', allowance='tool_calls')
 
@@ -235,7 +234,7 @@ class Session:
 
 async def claim(forge: AsyncForge, spool: ClaimSpool, *, observer: Observer | None = None) -> Session:
     """Sends a claim that the spool holds and returns the session. While the claim lives, the same call gives it back, after a
-    crash too; what that process had kept and not sent is sent then.
+    crash too; what that process had kept and not sent is sent then (``Journal.flush``).
 
     Raises ``RefusedError`` if the claim is refused or over, ``UncertainError`` if its answer did not arrive.
     """
@@ -250,7 +249,8 @@ async def claim(forge: AsyncForge, spool: ClaimSpool, *, observer: Observer | No
         raise Stopped('fence_lost', 'The claim is over.', {'current': str(lease['fence'])})
     journal = Journal(forge, spool, claimed, lease_ends=ends, lease_seconds=lease_seconds, observer=observer)
     try:
-        await journal.flush()
+        if spool.pending():
+            await journal.flush({row['command_id'] async for row in forge.all_rows(spool.run_id) if 'command_id' in row})
         position = Position()
         async for row in forge.all_rows(spool.run_id):
             position.add(row['kind'], row['payload'], row['seq'])

@@ -116,8 +116,9 @@ class Claimed(TypedDict):
 
 
 class Work(TypedDict):
-    run_id: str
+    pool: str
     request_id: str
+    run_id: str
 
 
 class Hold(TypedDict):

@@ -65,7 +65,7 @@ class Worker:
             pause = 0.1
             while not self._draining.is_set():
                 try:
-                    work = await self._unless_drained(self.forge.work(wait_seconds=0 if once else self.wait_seconds))
+                    work = await self._unless_drained(self.forge.work(wait_seconds=0 if once else self.wait_seconds, pool=self.pool))
                     pause = 0.1
                 except (UnreachableError, UncertainError, RefusedError) as error:
                     if isinstance(error, RefusedError) and error.status < 500:
@@ -84,7 +84,12 @@ class Worker:
                 for one in mine:
                     if self._draining.is_set():
                         return
-                    await self._take(self.spool.new_claim(one['run_id'], lease_seconds=self.lease_seconds, pool=self.pool))
+                    await self.take(one['run_id'])
+
+    async def take(self, run_id: str) -> None:
+        """Claims one run and works on it, announced or not. A refused claim is no error: another worker was faster, or the run is
+        held."""
+        await self._take(self.spool.new_claim(run_id, lease_seconds=self.lease_seconds, pool=self.pool))
 
     async def _unless_drained(self, coroutine: Any) -> Any:
         task, drained = asyncio.ensure_future(coroutine), asyncio.ensure_future(self._draining.wait())

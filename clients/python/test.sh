@@ -1,0 +1,46 @@
+#!/bin/sh
+# Runs the client's tests against a real `forge serve` on SQLite, and on PostgreSQL where FORGE_TEST_DATABASE_URL names one.
+# Makes one environment for each SDK version, once. Needs Go, Python 3.11 or newer and a package index.
+#
+#   clients/python/test.sh                    all three versions
+#   clients/python/test.sh tests/test_client.py -k version       arguments go to pytest
+#   FORGE_SDKS="2.55.0"                       only these versions
+#   FORGE_LONG=1                              kill at every point, not only at the first of each kind
+#   FORGE_AWAY_SECONDS=30                     how long the server is away in the tests of that
+#   FORGE_PYTHON_CACHE=DIR                    where environments and binaries are kept (default: a folder of the system's temp folder)
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+cache=${FORGE_PYTHON_CACHE:-${TMPDIR:-/tmp}/forge-python}
+python=${PYTHON:-python3}
+mkdir -p "$cache"
+
+if ! "$python" -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+	[ "${CI:-}" != true ] || { echo "Python 3.11 with venv is missing" >&2; exit 1; }
+	echo "clients/python: SKIPPED: Python 3.11 with venv is missing" >&2
+	exit 0
+fi
+
+if [ -z "${FORGE_BIN:-}" ]; then
+	(cd "$root" && go build -o "$cache/forge" ./cmd/forge && go build -o "$cache/provider-stub" ./fixtures/provider/cmd/provider-stub)
+	FORGE_BIN=$cache/forge
+	FORGE_STUB_BIN=$cache/provider-stub
+fi
+export FORGE_BIN FORGE_STUB_BIN
+
+status=0
+for sdk in ${FORGE_SDKS:-2.55.0 2.58.0 2.68.0}; do
+	env=$cache/$sdk
+	wanted=$here/tests/requirements-$sdk.txt
+	if ! cmp -s "$wanted" "$env/requirements.txt"; then
+		rm -rf "$env"
+		"$python" -m venv "$env"
+		"$env/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$wanted"
+		"$env/bin/pip" check >/dev/null
+		cp "$wanted" "$env/requirements.txt"
+	fi
+	echo "clients/python with Pydantic AI $sdk"
+	# From the source folder, with nothing written into it.
+	(cd "$here" && PYTHONPATH=src PYTHONDONTWRITEBYTECODE=1 "$env/bin/python" -m pytest "$@") || status=1
+done
+exit $status
