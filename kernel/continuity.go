@@ -92,7 +92,7 @@ func (s State) journalHold(n *models.Recount) *models.Refusal {
 	case n == nil:
 	case n.BrokenAt > 0:
 		return models.Refuse(models.CodeJournalBroken, models.D("seq", n.BrokenAt))
-	case n.Head != s.Head || n.Fingerprint != Fingerprint(s) || n.Commands != s.Budget.Spent.Commands ||
+	case n.Head != s.Head || n.Cached != "" && n.Cached != n.Fingerprint || n.Commands != s.Budget.Spent.Commands ||
 		n.Calls != s.Budget.Spent.ToolCalls || n.Requests != s.Budget.Spent.Requests:
 		return models.Refuse(models.CodeJournalBroken, models.D("seq", s.Head.Seq), models.D("what", "the cached state differs from the rows"))
 	}

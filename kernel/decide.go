@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/forge-continuity/forge/kernel/custody"
 	"github.com/forge-continuity/forge/kernel/lease"
@@ -284,21 +285,37 @@ func (s State) claimTicket(id string, t ticket.Ticket, env models.Env) ([]models
 // executionHold is what stops a ticket at its claim and at every append under it, the first in order (BOUND-01 to 07).
 func (s State) executionHold(t ticket.Ticket, env models.Env) *models.Refusal {
 	f := env.Factory
-	if r := policy.Disabled(f.Policy); r != nil {
-		return r
-	}
+	list := []*models.Refusal{policy.Disabled(f.Policy), profile.Still(f, t.Profile, env.Host), s.original(env, false), s.changed(env)}
 	if t.Version == 2 {
-		if r := policy.ObservationsOff(f.Policy); r != nil {
-			return r
+		list = append(list, policy.ObservationsOff(f.Policy))
+	}
+	list = slices.DeleteFunc(append(list, s.stopped(t, f)...), func(r *models.Refusal) bool { return r == nil })
+	if len(list) == 0 {
+		return nil
+	}
+	sortHolds(list)
+	return list[0]
+}
+
+// stopped lists what stopped holding since the ticket's lease was granted, also where it was put back since: whoever met the
+// stop does not go on by itself (rules, invariant 16).
+func (s State) stopped(t ticket.Ticket, f models.Factory) []*models.Refusal {
+	since, g := s.Lease.GrantedAt, s.Registration
+	var list []*models.Refusal
+	add := func(kind, name string, code models.Code) {
+		if f.MovedSince(kind, name, since) {
+			list = append(list, models.Refuse(code, models.D("since", since)))
 		}
 	}
-	if r := profile.Still(f, t.Profile, env.Host); r != nil {
-		return r
+	add(models.MovedPolicy, "", models.CodePolicyDisabled)
+	if t.Version == 2 {
+		add(models.MovedObservations, "", models.CodeSettingOff)
 	}
-	if r := s.original(env, false); r != nil {
-		return r
-	}
-	return s.changed(env)
+	add(models.MovedActor, s.OriginalActor, models.CodeAuthorityRevoked)
+	add(models.RecordSource, g.Source.Record, models.CodeSourceChanged)
+	add(models.RecordConfiguration, g.Configuration.Record, models.CodeConfigurationChanged)
+	add(models.RecordScope, g.Scope.Record, models.CodeScopeChanged)
+	return list
 }
 
 // original checks the original execution actor: still there, and still allowed to execute (BOUND-05). administer asks for

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -151,6 +152,12 @@ func putRecord(f models.Factory, c models.PutRecord) ([]models.Event, *models.Re
 // EvolveFactory folds one event into a factory's state.
 func EvolveFactory(f models.Factory, e models.Event, at models.Instant) models.Factory {
 	f.Seq, f.Head, f.HeadAt = f.Seq+1, models.Digest{}, at
+	for _, m := range moves(f, e) {
+		m.At = at
+		f.Moved = put(f.Moved, m, func(a, b models.Moved) int {
+			return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
+		})
+	}
 	switch e := e.(type) {
 	case models.FactoryCreated:
 		f.Created, f.Fixture = true, e.Fixture
@@ -179,6 +186,30 @@ func EvolveFactory(f models.Factory, e models.Event, at models.Instant) models.F
 		panic(fmt.Sprintf("kernel.EvolveFactory: event %T", e))
 	}
 	return f
+}
+
+// moves lists what stops holding by an event: a policy that is switched off, a switch of it, a principal that may no longer
+// execute, a record whose content is another.
+func moves(f models.Factory, e models.Event) []models.Moved {
+	var list []models.Moved
+	switch e := e.(type) {
+	case models.PolicyPut:
+		if f.Policy.Enabled && !e.Policy.Enabled {
+			list = append(list, models.Moved{Kind: models.MovedPolicy})
+		}
+		if f.Policy.AllowUnavailableSourceObservations && !e.Policy.AllowUnavailableSourceObservations {
+			list = append(list, models.Moved{Kind: models.MovedObservations})
+		}
+	case models.PrincipalPut:
+		if p := e.Principal; f.Has(p.ID, models.RoleOperator) && (p.Removed || !slices.Contains(p.Roles, models.RoleOperator)) {
+			list = append(list, models.Moved{Kind: models.MovedActor, Name: p.ID})
+		}
+	case models.RecordPut:
+		if old, ok := f.Record(e.Record.Kind, e.Record.Name); ok && old.Digest != e.Record.Digest {
+			list = append(list, models.Moved{Kind: e.Record.Kind, Name: e.Record.Name})
+		}
+	}
+	return list
 }
 
 // put inserts or replaces in a sorted slice, leaving the old one alone.

@@ -106,10 +106,12 @@ func Replay(rows iter.Seq[models.Row], factory History) (State, *models.Refusal)
 	return s, r
 }
 
-// Recounted is what a replay that ended in s and r says of a journal: its counts, or the first row that does not verify.
-func Recounted(s State, r *models.Refusal) models.Recount {
+// Recounted is what a replay that ended in s and r says of a journal: its counts, or the first row that does not verify. Both
+// fingerprints are of this build, so that a row that records them can be decided again by another, whose state has other
+// members.
+func Recounted(cached, s State, r *models.Refusal) models.Recount {
 	n := s.Budget.Spent
-	out := models.Recount{Calls: n.ToolCalls, Commands: n.Commands, Fingerprint: Fingerprint(s), Head: s.Head, Requests: n.Requests}
+	out := models.Recount{Cached: Fingerprint(cached), Calls: n.ToolCalls, Commands: n.Commands, Fingerprint: Fingerprint(s), Head: s.Head, Requests: n.Requests}
 	if r == nil {
 		return out
 	}

@@ -387,7 +387,8 @@ func TestNamesThatAreNoIDs(t *testing.T) {
 			change(&rows[i])
 		}
 		journal.Seal(models.Digest{}, rows)
-		if n := kernel.Recounted(replay(w, rows)); n.BrokenAt != 1 {
+		s, r := replay(w, rows)
+		if n := kernel.Recounted(w.State, s, r); n.BrokenAt != 1 {
 			t.Errorf("recount %+v", n)
 		}
 	}

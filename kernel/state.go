@@ -162,6 +162,9 @@ func Evolve(s State, e models.Event, at models.Instant, actor string) State {
 	s.Budget = s.Budget.Evolve(e)
 	s.Custody = s.Custody.Evolve(e, seq, at)
 	s.Lease = s.Lease.Evolve(e, actor)
+	if _, ok := e.(models.LeaseGranted); ok {
+		s.Lease.GrantedAt = at
+	}
 	s.Tickets = s.Tickets.Evolve(e, seq, actor, settled, s.Custody.Known())
 	switch e := e.(type) {
 	case models.RunRegistered:

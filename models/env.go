@@ -53,7 +53,8 @@ type Recount struct {
 	BrokenAt    int64  `json:"broken_at"`
 	Calls       int64  `json:"calls"`
 	Commands    int64  `json:"commands"`
-	Fingerprint string `json:"fingerprint"`
+	Cached      string `json:"cached,omitzero"` // fingerprint of the cached state, by the build that wrote the row
+	Fingerprint string `json:"fingerprint"`     // of the state folded again, by the same build
 	Head        Head   `json:"head"`
 	Requests    int64  `json:"requests"`
 }

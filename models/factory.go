@@ -92,6 +92,32 @@ type Record struct {
 	Revision int64  `json:"revision"`
 }
 
+// Moved is when something that tickets rely on last stopped holding: a stop is not undone for those it met by putting the
+// old value back (rules, invariant 16).
+type Moved struct {
+	At   Instant `json:"at"`
+	Kind string  `json:"kind"`
+	Name string  `json:"name"`
+}
+
+// Kinds of Moved beside the record kinds: the policy as a whole, its switch for observations, and a principal's loss of
+// membership or of the right to execute.
+const (
+	MovedPolicy       = "policy"
+	MovedObservations = "policy-observations"
+	MovedActor        = "actor"
+)
+
+// MovedSince reports whether that stopped holding after the instant.
+func (f Factory) MovedSince(kind, name string, at Instant) bool {
+	for _, m := range f.Moved {
+		if m.Kind == kind && m.Name == name {
+			return m.At > at
+		}
+	}
+	return false
+}
+
 // Factory is the state of a factory's own journal. Slices are sorted by id, kind and name.
 type Factory struct {
 	Cmd          int64           `json:"cmd"`
@@ -100,6 +126,7 @@ type Factory struct {
 	Fixture      bool            `json:"fixture"`
 	Head         Digest          `json:"head"`
 	HeadAt       Instant         `json:"head_at"`
+	Moved        []Moved         `json:"moved"`
 	Policy       Policy          `json:"policy"`
 	PolicyDigest Digest          `json:"policy_digest"`
 	Principals   []Principal     `json:"principals"`

@@ -223,6 +223,9 @@ func (s State) Refuse(f models.Fact, mode string, b budget.State) *models.Refusa
 		if c.IntentSeq == 0 || c.OutcomeSeq != 0 {
 			return order("an outcome follows its own intent, once", models.D("position", f.Position))
 		}
+		if c.LostSeq != 0 { // only reconciliation or a reviewed witness closes it (rules, invariant 25)
+			return models.Refuse(models.CodeUnknownEffect, models.D("seq", c.LostSeq))
+		}
 		return nil
 	case models.CommandStarted:
 		return s.refuseCommand(f, b)

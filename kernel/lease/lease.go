@@ -17,6 +17,7 @@ type State struct {
 	ClaimID   string         `json:"claim_id"`
 	ExpiresAt models.Instant `json:"expires_at"`
 	Fence     int64          `json:"fence"`
+	GrantedAt models.Instant `json:"granted_at"`
 	Granted   bool           `json:"granted"` // a window stands that nobody has claimed
 	Live      bool           `json:"live"`    // the claim was not ended by a row; expiry may have ended it
 	Owner     string         `json:"owner"`
@@ -80,7 +81,7 @@ func (s State) Evolve(e models.Event, actor string) State {
 	case models.LeaseGranted:
 		s.Granted, s.Live, s.ExpiresAt, s.RequestID = true, false, e.ExpiresAt, e.RequestID
 	case models.ClaimTaken:
-		s = State{ClaimID: e.ClaimID, ExpiresAt: e.ExpiresAt, Fence: e.Fence, Live: true, Owner: actor, RequestID: e.RequestID}
+		s = State{ClaimID: e.ClaimID, ExpiresAt: e.ExpiresAt, Fence: e.Fence, GrantedAt: s.GrantedAt, Live: true, Owner: actor, RequestID: e.RequestID}
 	case models.LeaseLapsed, models.WorkerFailed, models.RunCompleted, models.RunFailed, models.ClaimReleased:
 		s.Live, s.Granted = false, false
 	}

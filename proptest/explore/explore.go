@@ -308,7 +308,7 @@ func (x *explorer) try(n *node, c said) (accepted bool, err error) {
 		env.LeaseExpires = n.lease
 	}
 	if _, ok := c.command.(models.RequestContinuity); ok {
-		recount := kernel.Recounted(s, nil)
+		recount := kernel.Recounted(s, s, nil)
 		v := world.World{State: s, Host: x.host}
 		env.Recount, env.Reconstruction = &recount, v.ProofOne()
 		if e := kernel.Queue(s); e != nil && e.Request != "" {

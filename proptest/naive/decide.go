@@ -70,6 +70,16 @@ func (r *run) stops(s *set, f factory, t *ticket, a Asked) {
 	s.when(f.counts(t.settled.Profile) && !covers(f.profiles[t.settled.Profile], a.Host), models.CodeProfileMismatch)
 	f.original(s, r.actor)
 	f.changed(s, *r.registration)
+	// What stopped since the lease was granted stays stopped for it, whatever was put back.
+	g := r.registration
+	for name, code := range map[string]models.Code{
+		"policy": models.CodePolicyDisabled, "actor/" + r.actor: models.CodeAuthorityRevoked,
+		"source/" + g.Source.Record: models.CodeSourceChanged, "configuration/" + g.Configuration.Record: models.CodeConfigurationChanged,
+		"scope/" + g.Scope.Record: models.CodeScopeChanged,
+	} {
+		s.when(f.stopped[name] > r.grantedAt, code)
+	}
+	s.when(t.settled.Version == 2 && f.stopped["observations"] > r.grantedAt, models.CodeSettingOff)
 }
 
 // own lists what keeps somebody from writing as the owner.
@@ -193,6 +203,7 @@ func (r *run) fact(f models.Fact) models.Code {
 		ordered(c != nil && c.started && !c.ended && !c.lost)
 	case models.CallReturned:
 		c := of(f.Request, f.Position)
+		s.when(c != nil && c.started && !c.ended && c.lost, models.CodeUnknownEffect)
 		ordered(c != nil && c.started && !c.ended)
 	case models.CommandStarted:
 		s.when(r.lost(), models.CodeUnknownEffect)

@@ -15,25 +15,40 @@ type factory struct {
 	retired          map[string]bool
 	records          map[string]models.Record
 	rules            int64
+	stopped          map[string]models.Instant // when each thing last stopped holding
 }
 
 func (m *Model) factory() factory {
 	f := factory{principals: map[string]models.Principal{}, profiles: map[string]models.Profile{}, retired: map[string]bool{},
-		records: map[string]models.Record{}, rules: 1}
+		records: map[string]models.Record{}, stopped: map[string]models.Instant{}, rules: 1}
 	for _, h := range m.Factory {
 		switch e := h.Event.(type) {
 		case models.FactoryCreated:
 			f.created, f.fixture = true, e.Fixture
 		case models.PolicyPut:
+			if f.policy.Enabled && !e.Policy.Enabled {
+				f.stopped["policy"] = h.At
+			}
+			if f.policy.AllowUnavailableSourceObservations && !e.Policy.AllowUnavailableSourceObservations {
+				f.stopped["observations"] = h.At
+			}
 			f.policy = e.Policy
 		case models.PrincipalPut:
+			could := f.has(e.Principal.ID, models.RoleOperator)
 			f.principals[e.Principal.ID] = e.Principal
+			if could && !f.has(e.Principal.ID, models.RoleOperator) {
+				f.stopped["actor/"+e.Principal.ID] = h.At
+			}
 		case models.ProfileRegistered:
 			f.profiles[e.Profile.ID] = e.Profile
 		case models.ProfileRetired:
 			f.retired[e.ID] = true
 		case models.RecordPut:
-			f.records[e.Record.Kind+"/"+e.Record.Name] = e.Record
+			name := e.Record.Kind + "/" + e.Record.Name
+			if old, ok := f.records[name]; ok && old.Digest != e.Record.Digest {
+				f.stopped[name] = h.At
+			}
+			f.records[name] = e.Record
 		case models.RulesActivated:
 			f.rules = e.Rules
 		}

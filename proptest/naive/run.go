@@ -23,6 +23,7 @@ type ticket struct {
 
 // run is what the run's events come to.
 type run struct {
+	grantedAt    models.Instant // of the newest lease
 	rows         int
 	actor        string
 	registration *models.Registration
@@ -83,7 +84,7 @@ func (r *run) happen(h Happened) {
 		g := e.Registration
 		r.actor, r.registration, r.attempt, r.rounds = e.Actor, &g, g.Attempt, g.CompletedRounds
 	case models.LeaseGranted:
-		r.live, r.waiting, r.expires, r.requestID = false, true, e.ExpiresAt, e.RequestID
+		r.live, r.waiting, r.expires, r.requestID, r.grantedAt = false, true, e.ExpiresAt, e.RequestID, h.At
 	case models.ClaimTaken:
 		r.live, r.waiting, r.owner, r.fence, r.pool = true, false, h.Actor, e.Fence, ""
 		r.ticket(e.RequestID, "claimed")

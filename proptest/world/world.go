@@ -238,14 +238,15 @@ func (w *World) History() kernel.History {
 // Recount folds every row of the run again, unless the world is to trust its state.
 func (w *World) Recount() *models.Recount {
 	if w.Trust {
-		n := kernel.Recounted(w.State, nil)
+		n := kernel.Recounted(w.State, w.State, nil)
 		return &n
 	}
 	history, r := kernel.ReplayFactory(slices.Values(w.FactoryRows))
 	if r != nil {
 		return &models.Recount{BrokenAt: 1, Head: w.State.Head}
 	}
-	n := kernel.Recounted(kernel.Replay(slices.Values(w.Rows), history))
+	s, r := kernel.Replay(slices.Values(w.Rows), history)
+	n := kernel.Recounted(w.State, s, r)
 	return &n
 }
 

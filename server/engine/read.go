@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -162,18 +163,16 @@ func (e *Engine) recount(ctx context.Context, factory string, v view) (models.Re
 	if readErr != nil {
 		return models.Recount{}, readErr
 	}
-	if refusal != nil {
+	// The factory's cached state is read by every command; here it is laid beside its rows too.
+	if f, r := history.At(kernel.FactoryHead(v.factory)); refusal != nil || r != nil || !bytes.Equal(kernel.EncodeFactory(f), kernel.EncodeFactory(v.factory)) {
 		return models.Recount{BrokenAt: 1, Head: v.state.Head}, nil
 	}
 	s, refusal := kernel.Replay(e.scan(ctx, factory, v.run.Run, v.state.Head.Seq, &readErr), history)
 	if readErr != nil {
 		return models.Recount{}, readErr
 	}
-	n := models.Recount{Calls: s.Budget.Spent.ToolCalls, Commands: s.Budget.Spent.Commands, Fingerprint: kernel.Fingerprint(s),
-		Head: s.Head, Requests: s.Budget.Spent.Requests}
-	if refusal != nil {
-		n.Head, n.BrokenAt = v.state.Head, s.Head.Seq+1
-	}
+	n := kernel.Recounted(v.state, s, refusal)
+	n.Head = v.state.Head
 	return n, nil
 }
 
