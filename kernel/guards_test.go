@@ -167,3 +167,16 @@ func TestWhatHeldHasSpent(t *testing.T) {
 		t.Error("a graph before any consume")
 	}
 }
+
+// A grant names the request of the turn that stands, also where the position is still free.
+func TestGrantIsOfTheTurn(t *testing.T) {
+	w := world.Executing()
+	w.MustAppend(w.Asked()...)
+	w.MustAppend(w.Answered())
+	w.MustAppend(w.Consumed(2))
+	n := w.State.Custody.Turn.Request
+	for _, request := range []int64{n - 1, n + 1, 0} {
+		refused(t, w.Append(world.Granted(request, 0, models.ClassWrite)), models.CodeFactOutOfOrder)
+	}
+	accepted(t, w.Append(world.Granted(n, 0, models.ClassWrite)))
+}

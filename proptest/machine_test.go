@@ -430,8 +430,38 @@ func (k *machine) actions() map[string]func(*rapid.T) {
 			if err != nil || kernel.Fingerprint(s) != kernel.Fingerprint(k.w.State) {
 				t.Fatalf("K1: %v", err)
 			}
-			kernel.Position(k.w.State, k.w.Now, k.w.Lease)
+			k.announced(t)
 		},
+	}
+}
+
+// announced checks that ordinary work is announced exactly where an ordinary claim is accepted: now by its queue entry,
+// or once the lease in force has lapsed.
+func (k *machine) announced(t *rapid.T) {
+	w := k.w
+	s := w.State
+	if ticket, ok := s.Tickets.Last(); s.Registered.IsZero() || ok && ticket.Outstanding() || !w.FactoryState.Has(world.Worker, models.RoleWorker) {
+		return
+	}
+	claim := models.ClaimRun{LeaseSeconds: 60, Pool: s.Pool}
+	env := w.Env(world.Worker, "claim", claim)
+	until, position := kernel.Reclaimable(s), kernel.PositionQueued
+	if s.Lease.Live {
+		env.At = max(env.At, s.Lease.InForce(env.LeaseExpires))
+	} else if entry := kernel.Queue(s); entry != nil {
+		if until = entry.Expires; until == 0 {
+			until = kernel.Forever
+		}
+	}
+	if env.At < max(s.HeadAt, env.Factory.HeadAt) {
+		return // the clock is behind
+	}
+	_, r := kernel.Decide(s, "claim", claim, env)
+	if (r == nil) != (env.At < until) {
+		t.Fatalf("announced until %d, and at %d a claim answers %v", until, env.At, r)
+	}
+	if got := kernel.Position(s, env.At, env.LeaseExpires); r == nil && got != position {
+		t.Fatalf("claimable and %s", got)
 	}
 }
 
