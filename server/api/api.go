@@ -11,11 +11,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/models/canon"
 	"github.com/forge-continuity/forge/server/engine"
 )
 
@@ -66,6 +68,7 @@ type Server struct {
 	requestTime time.Duration
 	draining    context.Context
 	drain       context.CancelFunc
+	document    func() []byte
 }
 
 // New makes the API. log gets internal errors once each, under the id that the answer shows.
@@ -74,6 +77,7 @@ func New(e *engine.Engine, log *slog.Logger, o Options) *Server {
 	if s.requestTime <= 0 {
 		s.requestTime = requestTime
 	}
+	s.document = sync.OnceValue(func() []byte { return canon.MustMarshal(OpenAPI()) })
 	s.draining, s.drain = context.WithCancel(context.Background())
 	s.app = fiber.New(fiber.Config{
 		AppName:                      "forge",

@@ -11,9 +11,7 @@ import (
 )
 
 func (s *Server) health(q *request) error {
-	return q.json(http.StatusOK, struct {
-		Status string `json:"status"`
-	}{"ok"})
+	return q.json(http.StatusOK, Status{"ok"})
 }
 
 // ready says whether this node should be sent new requests: its store answers and it is not about to leave.
@@ -24,9 +22,7 @@ func (s *Server) ready(q *request) error {
 	if err := s.engine.Ready(q.ctx); err != nil {
 		return err
 	}
-	return q.json(http.StatusOK, struct {
-		Status string `json:"status"`
-	}{"ready"})
+	return q.json(http.StatusOK, Status{"ready"})
 }
 
 // problemPage is where the type of a problem document leads: the table's entry as plain text.

@@ -55,6 +55,7 @@ func Routes() []Route {
 	return []Route{
 		public("/healthz", (*Server).health),
 		public("/readyz", (*Server).ready),
+		public("/openapi.json", (*Server).openAPI),
 		public("/problems/{code}", (*Server).problemPage),
 
 		get(v1+"/runs", anyone, (*Server).listRuns),

@@ -22,6 +22,7 @@ func valid(t *testing.T, w *World, r *Run, route api.Route) Call {
 	calls := map[string]Call{
 		"GET /healthz":         {},
 		"GET /readyz":          {},
+		"GET /openapi.json":    {},
 		"GET /problems/{code}": {Path: "/problems/digest_stale"},
 
 		"GET /api/v1/runs":                                                         {},

@@ -51,7 +51,9 @@ func each(t *testing.T, o apitest.Options, test func(*testing.T, *apitest.World)
 	for _, s := range stores {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			test(t, apitest.Start(t, s.open(t), &apitest.Fake{}, o))
+			w := apitest.Start(t, s.open(t), &apitest.Fake{}, o)
+			w.Seen = conforms(t)
+			test(t, w)
 		})
 	}
 }

@@ -62,6 +62,8 @@ type World struct {
 	Log    *Log
 	// Tokens holds a secret for each principal, by its id.
 	Tokens map[string]string
+	// Seen, when set, is shown every answer that came back whole. It may be called from many goroutines.
+	Seen func(Call, Answer)
 }
 
 // Start makes a world. Server and engine end with the test; the store is the caller's.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/forge-continuity/forge/models"
@@ -64,7 +65,11 @@ func (w *World) Try(c Call) (Answer, error) {
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	return Answer{Status: response.StatusCode, Header: response.Header, Body: body}, err
+	a := Answer{Status: response.StatusCode, Header: response.Header, Body: body}
+	if err == nil && w.Seen != nil {
+		w.Seen(c, a)
+	}
+	return a, err
 }
 
 // Request makes the http request of a call.
@@ -84,7 +89,7 @@ func (w *World) Request(c Call) (*http.Request, error) {
 		body = text
 	}
 	url := w.URL + "/api/v1" + c.Path
-	if bytes.HasPrefix([]byte(c.Path), []byte("/api/")) || c.Path == "/healthz" || c.Path == "/readyz" || bytes.HasPrefix([]byte(c.Path), []byte("/problems/")) {
+	if strings.HasPrefix(c.Path, "/api/") || c.Path == "/healthz" || c.Path == "/readyz" || c.Path == "/openapi.json" || strings.HasPrefix(c.Path, "/problems/") {
 		url = w.URL + c.Path
 	}
 	request, err := http.NewRequest(c.Method, url, bytes.NewReader(body))
