@@ -17,9 +17,13 @@ import (
 )
 
 const verifyLong = `Verify checks an export file from its bytes alone, with no server and no network: both chains of hashes hold, deciding
-every command again gives these very rows, every receipt is what its rows make, every blob has its digest, and
-reconstructing each admitted turn again in the sandbox gives the same derived checkpoint. It stops at the first fault, names
-it, and ends with exit code 3.
+every command again gives these very rows, every receipt is what its rows make, every blob has its digest and is what the
+rows say of it, and reconstructing each admitted turn again in the sandbox gives the very same findings and checkpoint. It
+stops at the first fault, names it, and ends with exit code 3. Where an admission cannot be reconstructed here, because its
+content was erased or its module is another, it says so and ends with exit code 1.
+
+An export carries no signature: compare the head it prints with one that was kept elsewhere, or with the server's. What a
+worker reported is taken as reported (docs/CLI.md, What verify proves).
 
 With --run the export is first fetched from a server; the check is the same and still done here.`
 
@@ -28,7 +32,7 @@ func verifyCommand() *cobra.Command {
 	var asJSON bool
 	var run, cache string
 	c := &cobra.Command{
-		Use: "verify FILE | --run RUN", Short: "Prove from an export file that nothing was replayed, reset or charged twice", Long: verifyLong,
+		Use: "verify FILE | --run RUN", Short: "Check from an export file that nothing was replayed, reset or charged twice", Long: verifyLong,
 		Example: "  forge verify nightly-4711.jsonl\n  forge verify --run nightly-4711",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || (len(args) == 0) == (run == "") {
@@ -57,10 +61,15 @@ func verifyCommand() *cobra.Command {
 				return fmt.Errorf("the record does not hold: %w", err)
 			}
 			if asJSON {
-				return printJSON(c.OutOrStdout(), found)
+				err = printJSON(c.OutOrStdout(), found)
+			} else {
+				printVerified(c.OutOrStdout(), found, sandbox.Module())
 			}
-			printVerified(c.OutOrStdout(), found, sandbox.Module())
-			return nil
+			if err == nil && found.Reconstructions < found.Admissions {
+				err = hint(fmt.Errorf("%d of %d admissions could not be reconstructed here", found.Admissions-found.Reconstructions, found.Admissions),
+					"use the release whose guest module the rows name; erased content cannot be checked any more")
+			}
+			return err
 		},
 	}
 	conn.flags(c)
@@ -127,7 +136,9 @@ func printVerified(w io.Writer, v engine.Verified, module models.Digest) {
 		{"head", fmt.Sprintf("row %d, %s", v.Head.Seq, v.Head.Hash)},
 	}
 	table(w, append(lines, spent(v.Counters)...)...)
-	fmt.Fprintln(w, "verified")
+	if v.Reconstructions == v.Admissions {
+		fmt.Fprintln(w, "verified")
+	}
 }
 
 func cacheFlag(c *cobra.Command, into *string) {

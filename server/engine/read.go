@@ -266,8 +266,19 @@ func (e *Engine) Blob(ctx context.Context, caller Caller, run string, digest mod
 		return nil, err
 	}
 	e.access(ctx, caller, run, "blob")
+	info, err := e.store.Run(ctx, caller.Factory, run)
+	if err != nil {
+		return nil, e.outcome(err)
+	}
 	data, err := e.store.Blob(ctx, caller.Factory, run, digest)
-	return data, e.outcome(err)
+	if err != nil {
+		return nil, e.outcome(err)
+	}
+	// A worker goes on from what it is handed, so bytes that were changed underneath are never handed out.
+	if models.SaltedBlob(info.Salt, data) != digest {
+		return nil, models.Refuse(models.CodeBlobMismatch, models.D("digest", digest))
+	}
+	return data, nil
 }
 
 // workPoll is how often a waiting poll looks again; it holds no connection in between.
