@@ -187,17 +187,10 @@ func (m *Manager) settleMeta(p *Part, provider *string, details *pyjson.Value) {
 
 // isSpace is Python's str.isspace, true for "" here.
 func isSpace(s string) bool {
-	for _, r := range s {
-		if !pySpace(r) {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return !isSpaceRune(r) })
 }
 
-func pySpace(r rune) bool {
-	return r >= 0x1c && r <= 0x1f || unicode.IsSpace(r)
-}
+func isSpaceRune(r rune) bool { return r >= 0x1c && r <= 0x1f || unicode.IsSpace(r) }
 
 // IsSpace reports Python's str.isspace.
 func IsSpace(s string) bool { return s != "" && isSpace(s) }

@@ -100,3 +100,9 @@ func (p Profile) Tags() [2]string {
 	}
 	return [2]string{"<think>", "</think>"}
 }
+
+// Number returns an integer of the profile, and whether it is said.
+func (p Profile) Number(name string) (int, bool) {
+	n, ok := p.set.Get(name).Int()
+	return int(n), ok
+}
