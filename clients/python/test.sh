@@ -5,6 +5,7 @@
 #   clients/python/test.sh                    all three versions
 #   clients/python/test.sh tests/test_client.py -k version       arguments go to pytest
 #   FORGE_SDKS="2.55.0"                       only these versions
+#   FORGE_TEST_POSTGRES_IMAGE=...             image of a PostgreSQL to start for the tests, where no URL is given
 #   FORGE_LONG=1                              kill at every point, not only at the first of each kind
 #   FORGE_AWAY_SECONDS=30                     how long the server is away in the tests of that
 #   FORGE_PYTHON_CACHE=DIR                    where environments and binaries are kept (default: a folder of the system's temp folder)
@@ -27,6 +28,24 @@ if [ -z "${FORGE_BIN:-}" ]; then
 	FORGE_STUB_BIN=$cache/provider-stub
 fi
 export FORGE_BIN FORGE_STUB_BIN
+
+# A PostgreSQL of our own, where the image of the tests is there and no server is named (scripts/postgres.sh).
+if [ -z "${FORGE_TEST_DATABASE_URL:-}" ] && [ -n "${FORGE_TEST_POSTGRES_IMAGE:-}" ] && command -v docker >/dev/null; then
+	PGPASSWORD=$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
+	export PGPASSWORD
+	postgres=$(docker run --detach --rm --env POSTGRES_PASSWORD="$PGPASSWORD" --env POSTGRES_USER=forge --env POSTGRES_DB=forge_test \
+		--publish 127.0.0.1::5432 "$FORGE_TEST_POSTGRES_IMAGE")
+	trap 'docker stop "$postgres" >/dev/null' EXIT
+	FORGE_TEST_DATABASE_URL="postgres://forge@$(docker port "$postgres" 5432/tcp | head -1)/forge_test"
+	export FORGE_TEST_DATABASE_URL
+	# The first start is on a socket only, so being ready stands in the log twice.
+	n=0
+	until [ "$(docker logs "$postgres" 2>&1 | grep -c 'ready to accept connections')" -ge 2 ]; do
+		n=$((n + 1))
+		[ $n -lt 120 ] || { echo "PostgreSQL does not start" >&2; exit 1; }
+		sleep 0.5
+	done
+fi
 
 status=0
 for sdk in ${FORGE_SDKS:-2.55.0 2.58.0 2.68.0}; do

@@ -25,8 +25,8 @@ LONG = os.environ.get('FORGE_LONG') == '1'
 class Field:
     """A factory, a provider and workers on it."""
 
-    def __init__(self, factory: Factory, folder: Path):
-        self.factory, self.folder, self.stub = factory, folder, Stub()
+    def __init__(self, factory: Factory, folder: Path, provider: Any = None):
+        self.factory, self.folder, self.stub = factory, folder, provider or Stub()
         factory.enable()
         self.ada = factory.client('ada')
         self.zygote = subprocess.Popen([sys.executable, str(Path(__file__).with_name('zygote.py'))], stdin=subprocess.PIPE,

@@ -17,7 +17,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if request.param == 'sqlite':
         store = ['--store', str(folder / 'forge.db')]
     else:
-        store = ['--database-url', os.environ['FORGE_TEST_DATABASE_URL']]
+        store = ['--database-url', os.environ['FORGE_TEST_DATABASE_URL']]  # its password is in PGPASSWORD
     one = Server(folder, store).start()
     yield one
     one.stop()

@@ -47,6 +47,7 @@ class Provider:
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.url = f'http://127.0.0.1:{self.server.server_port}'
+        self.base_url = self.url + '/v1'
 
     def close(self) -> None:
         self.server.shutdown()

@@ -84,12 +84,12 @@ class Worker:
                 for one in mine:
                     if self._draining.is_set():
                         return
-                    await self.take(one['run_id'])
+                    await self.take(one['run_id'], pool=one.get('pool', ''))
 
-    async def take(self, run_id: str) -> None:
-        """Claims one run and works on it, announced or not. A refused claim is no error: another worker was faster, or the run is
-        held."""
-        await self._take(self.spool.new_claim(run_id, lease_seconds=self.lease_seconds, pool=self.pool))
+    async def take(self, run_id: str, *, pool: str = '') -> None:
+        """Claims one run and works on it, announced or not; ``pool`` is the one that the run was handed to. A refused claim is no
+        error: another worker was faster, or the run is held."""
+        await self._take(self.spool.new_claim(run_id, lease_seconds=self.lease_seconds, pool=pool))
 
     async def _unless_drained(self, coroutine: Any) -> Any:
         task, drained = asyncio.ensure_future(coroutine), asyncio.ensure_future(self._draining.wait())
