@@ -52,24 +52,7 @@ func afterCompaction(provider string, messages []*wire.Message) []*wire.Message 
 				continue
 			}
 			tail := append([]*wire.Message{{Request: false, Parts: m.Parts[j:], V: m.V, Path: m.Path}}, messages[i+1:]...)
-			var opening []*pyjson.Value
-			instructions := (*pyjson.Value)(nil)
-			first := true
-			for _, before := range messages[:i] {
-				if !before.Request {
-					continue
-				}
-				for _, p := range before.Parts {
-					if !first || wire.PartKind(p) != "system-prompt" {
-						break
-					}
-					opening = append(opening, p)
-				}
-				first = false
-				if v := wire.Present(before.V, "instructions"); v != nil {
-					instructions = v
-				}
-			}
+			opening, instructions := wire.Standing(messages[:i])
 			if wire.Truthy(part.At("provider_details", "pydantic_ai_standing_prompt_planted")) {
 				opening = nil
 			}

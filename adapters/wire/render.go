@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 
 	"github.com/forge-continuity/forge/adapters/pydanticai"
@@ -316,4 +317,41 @@ func Downloads(item *pyjson.Value) bool { return Truthy(item.Get("force_download
 // NeedsDownload refuses a file that would have to be fetched.
 func NeedsDownload(path string) error {
 	return Fail(Unsupported, path, "a file that has to be fetched")
+}
+
+// closeTag is what would end a carried thought before its time.
+var closeTag = regexp.MustCompile(`(?i)<(\s*/\s*assistant_thinking[\s/>])`)
+
+// CarriedThinking is the text of a thought that goes back in a user's turn, for models that would imitate it in their own
+// (2.58.0: render_replayed_thinking).
+func CarriedThinking(m *Message, content string) string {
+	open := "<assistant_thinking"
+	for _, a := range [][2]string{{"model", TextOf(m.V, "model_name")}, {"provider", m.Provider()}} {
+		if a[1] != "" {
+			open += " " + a[0] + `="` + escapeHTML(a[1]) + `"`
+		}
+	}
+	return open + ">\n" + closeTag.ReplaceAllString(content, "&lt;$1") + "\n</assistant_thinking>"
+}
+
+// Standing returns the standing system prompts of the first request and the last instructions, nil for none: what stays when
+// the messages before a compaction go.
+func Standing(messages []*Message) (opening []*pyjson.Value, instructions *pyjson.Value) {
+	first := true
+	for _, m := range messages {
+		if !m.Request {
+			continue
+		}
+		for _, part := range m.Parts {
+			if !first || PartKind(part) != "system-prompt" {
+				break
+			}
+			opening = append(opening, part)
+		}
+		first = false
+		if v := Present(m.V, "instructions"); v != nil {
+			instructions = v
+		}
+	}
+	return opening, instructions
 }
