@@ -34,7 +34,7 @@ func owning(t *rapid.T) {
 		},
 		"claim": func(t *rapid.T) {
 			if grant == nil {
-				t.Skip("no window stands")
+				return // no window stands; a skip would fail a fuzzer that draws only this
 			}
 			c := models.ClaimTaken{ClaimID: "c", ExpiresAt: grant.ExpiresAt, Fence: fence + 1, RequestID: grant.RequestID}
 			owner = rapid.SampledFrom([]string{"w1", "w2"}).Draw(t, "owner")

@@ -59,7 +59,7 @@ func profiles(t *rapid.T) {
 		},
 		"retire": func(t *rapid.T) {
 			if len(f.Profiles) == 0 {
-				t.Skip("none")
+				return // none; a skip would fail a fuzzer that draws only this
 			}
 			f.Profiles[rapid.IntRange(0, len(f.Profiles)-1).Draw(t, "which")].Retired = true
 		},

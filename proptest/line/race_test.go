@@ -15,7 +15,7 @@ import (
 	"github.com/forge-continuity/forge/server/engine"
 )
 
-// races is how many admissions are raced against a PUT that disables the policy.
+// races is how many admissions are raced against a PUT that disables the policy; the long form (./task faults) takes 1,000.
 func races(t *testing.T) int {
 	if v := os.Getenv("FORGE_RACES"); v != "" {
 		n, err := strconv.Atoi(v)
@@ -24,7 +24,7 @@ func races(t *testing.T) int {
 		}
 		return n
 	}
-	return 1000
+	return 200
 }
 
 // No admission row is later, by the store's clock, than the PUT that disabled the policy; and one that comes after it is
@@ -84,7 +84,7 @@ func TestAdmissionAgainstDisable(t *testing.T) {
 				}
 			}
 			t.Logf("%d admitted before, %d refused after", won, lost)
-			if n >= 1000 && (won == 0 || lost == 0) {
+			if n >= 200 && (won == 0 || lost == 0) {
 				t.Errorf("only one side ever won: nothing was raced")
 			}
 		})
