@@ -121,6 +121,41 @@ func migrate(ctx context.Context, cfg *pgx.ConnConfig) error {
 	return nil
 }
 
+// Versions returns the version of the tables of a database, 0 where there are none, and the one that this build makes. It
+// changes nothing.
+func Versions(ctx context.Context, url string) (have, want int64, err error) {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return 0, 0, err
+	}
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, name := range names {
+		version, err := goose.NumericComponent(name)
+		if err != nil {
+			return 0, 0, err
+		}
+		want = max(want, version)
+	}
+	cfg, err := pgxpool.ParseConfig(url) // its text of an error leaves the password out
+	if err != nil {
+		return 0, want, fmt.Errorf("open store: %w", err)
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg.ConnConfig)
+	if err != nil {
+		return 0, want, storeError("read the version of the tables", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	var made bool
+	if err := conn.QueryRow(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL`).Scan(&made); err != nil || !made {
+		return 0, want, storeError("read the version of the tables", err)
+	}
+	err = conn.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&have)
+	return have, want, storeError("read the version of the tables", err)
+}
+
 // Close waits for what is running and closes the connections.
 func (s *Store) Close() error {
 	s.pool.Close()

@@ -130,6 +130,50 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
+// Versions returns the version of the tables of a file, 0 where there are none, and the one that this build makes. It opens
+// the file for reading only.
+func Versions(ctx context.Context, path string) (have, want int64, err error) {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return 0, 0, err
+	}
+	if want, err = newest(files); err != nil {
+		return 0, 0, err
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return 0, want, fmt.Errorf("open store %s: %w", path, err)
+	}
+	if _, err := os.Stat(abs); err != nil {
+		return 0, want, fmt.Errorf("open store %s: %w", path, err)
+	}
+	db, err := sql.Open("sqlite", dsn(abs, "_pragma=query_only(1)"))
+	if err != nil {
+		return 0, want, fmt.Errorf("open store %s: %w", path, err)
+	}
+	defer func() { _ = db.Close() }()
+	var made bool
+	const tables = `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'goose_db_version')`
+	if err := db.QueryRowContext(ctx, tables).Scan(&made); err != nil || !made {
+		return 0, want, storeError("read the version of the tables", err)
+	}
+	err = db.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&have)
+	return have, want, storeError("read the version of the tables", err)
+}
+
+// newest is the number of the last migration.
+func newest(files fs.FS) (n int64, err error) {
+	names, err := fs.Glob(files, "*.sql")
+	for _, name := range names {
+		version, err := goose.NumericComponent(name)
+		if err != nil {
+			return 0, err
+		}
+		n = max(n, version)
+	}
+	return n, err
+}
+
 // Close waits for what is running and closes the file.
 func (s *Store) Close() error {
 	var errs []error

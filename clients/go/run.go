@@ -44,10 +44,10 @@ type Row struct {
 	At          models.Instant  `json:"at"`
 	Blobs       []models.Digest `json:"blobs"`
 	Cmd         int64           `json:"cmd"`
-	Command     json.RawMessage `json:"command"`
-	CommandID   string          `json:"command_id"`
-	CommandName string          `json:"command_name"`
-	Env         json.RawMessage `json:"env"`
+	Command     json.RawMessage `json:"command,omitzero"`
+	CommandID   string          `json:"command_id,omitzero"`
+	CommandName string          `json:"command_name,omitzero"`
+	Env         json.RawMessage `json:"env,omitzero"`
 	Factory     string          `json:"factory"`
 	Format      int64           `json:"format"`
 	Hash        models.Digest   `json:"hash"`
@@ -61,17 +61,20 @@ type Row struct {
 	Seq         int64           `json:"seq"`
 }
 
-// RunView is where a run stands at Now. Registration is nil before it is registered.
+// RunView is where a run stands at Now: Holds is what keeps anybody from claiming it, Unknown what a reconciliation could settle.
+// Registration is nil before it is registered.
 type RunView struct {
 	Counters      models.Counters      `json:"counters"`
 	Custody       models.Digest        `json:"custody_digest"`
 	End           string               `json:"end"`
 	Head          models.Head          `json:"head"`
+	Holds         []*models.Refusal    `json:"holds"`
 	JournalDigest models.Digest        `json:"journal_digest"`
 	Lease         LeaseView            `json:"lease"`
 	Now           models.Instant       `json:"now"`
 	Opener        string               `json:"opener"`
 	OriginalActor string               `json:"original_actor"`
+	Pool          string               `json:"pool"`
 	Position      string               `json:"position"`
 	Registered    models.Digest        `json:"registered"`
 	Registration  *models.Registration `json:"registration,omitzero"`
@@ -79,6 +82,7 @@ type RunView struct {
 	Run           string               `json:"run_id"`
 	RunDigest     models.Digest        `json:"run_digest"`
 	Tickets       []TicketView         `json:"tickets"`
+	Unknown       []UnknownView        `json:"unknown"`
 }
 
 // LeaseView is the grant or claim that stands. Owner is empty until a worker claims.
@@ -114,8 +118,10 @@ type Claimed struct {
 	Salt  Salt                `json:"salt"`
 }
 
-// Work announces a run that may be claimed; Request is the continuity request that queued it, empty for ordinary work.
+// Work announces a run that may be claimed; Request is the continuity request that queued it, empty for ordinary work, and
+// Pool whom it was handed to, empty for any worker.
 type Work struct {
+	Pool    string `json:"pool"`
 	Run     string `json:"run_id"`
 	Request string `json:"request_id"`
 }
@@ -167,10 +173,25 @@ func (c *Client) Blob(ctx context.Context, run string, digest models.Digest) ([]
 	return data, err
 }
 
+// UnknownView is something whose outcome is unknown: what a reconciliation names.
+type UnknownView struct {
+	Number    int64  `json:"number"`
+	Position  int64  `json:"position"`
+	Request   int64  `json:"request"`
+	RequestID string `json:"request_id"`
+	Seq       int64  `json:"seq"`
+	Subject   string `json:"subject"`
+}
+
 // Claim takes a queued run. claim is made and stored by the worker before it sends; while that claim lives, the same id
 // answers the same receipt.
 func (c *Client) Claim(ctx context.Context, run, claim string, seconds models.Seconds) (Claimed, error) {
-	body, err := canon.Marshal(models.ClaimRun{LeaseSeconds: seconds})
+	return c.ClaimFor(ctx, run, claim, "", seconds)
+}
+
+// ClaimFor is Claim by a worker of the pool, which may also take what was handed to that pool.
+func (c *Client) ClaimFor(ctx context.Context, run, claim, pool string, seconds models.Seconds) (Claimed, error) {
+	body, err := canon.Marshal(models.ClaimRun{LeaseSeconds: seconds, Pool: pool})
 	if err != nil {
 		return Claimed{}, err
 	}
@@ -187,15 +208,79 @@ func (c *Client) Append(ctx context.Context, run, command string, fence int64, f
 	return save[models.AppendReceipt](ctx, c, call{method: http.MethodPut, path: runPath(run, "batches", command), body: body})
 }
 
+// Renew lengthens an ordinary lease under its fence and returns when it ends now. Repeating it is harmless: no renewal
+// shortens a lease.
+func (c *Client) Renew(ctx context.Context, run, claim string, fence int64, seconds models.Seconds) (models.Instant, error) {
+	body, err := canon.Marshal(struct {
+		Fence   int64          `json:"fence"`
+		Seconds models.Seconds `json:"lease_seconds"`
+	}{fence, seconds})
+	if err != nil {
+		return 0, err
+	}
+	out, err := save[struct {
+		ExpiresAt models.Instant `json:"expires_at"`
+	}](ctx, c, call{method: http.MethodPut, path: runPath(run, "claims", claim, "renewal"), body: body})
+	return out.Receipt.ExpiresAt, err
+}
+
+// Release gives the run back at a clean point: to any worker, or with a pool to those of that pool.
+func (c *Client) Release(ctx context.Context, run, command string, fence int64, pool string) (Saved[models.AppendReceipt], error) {
+	return c.native(ctx, runPath(run, "releases", command), models.ReleaseRun{Fence: fence, Pool: pool})
+}
+
 // Cancel stops the run for good.
 func (c *Client) Cancel(ctx context.Context, run, command string) (Saved[models.AppendReceipt], error) {
-	return save[models.AppendReceipt](ctx, c, call{method: http.MethodPut, path: runPath(run, "cancellations", command), body: []byte("{}")})
+	return c.native(ctx, runPath(run, "cancellations", command), models.CancelRun{})
+}
+
+// Retry opens the next attempt of a run that failed for good.
+func (c *Client) Retry(ctx context.Context, run, command string) (Saved[models.AppendReceipt], error) {
+	return c.native(ctx, runPath(run, "retries", command), models.RetryRun{})
+}
+
+// PutEvidence keeps what was found out about something unknown in the run and returns the digest that names it. An hour
+// later it is gone, unless a reconciliation names it.
+func (c *Client) PutEvidence(ctx context.Context, run string, data []byte) (models.Digest, error) {
+	_, text, err := c.do(ctx, call{method: http.MethodPost, path: runPath(run, "evidence"), body: data, kind: "application/octet-stream"})
+	if err != nil {
+		return models.Digest{}, err
+	}
+	var out struct {
+		Digest models.Digest `json:"digest"`
+	}
+	if err := json.Unmarshal(text, &out); err != nil {
+		return out.Digest, fmt.Errorf("POST evidence of run %s: answer: %w", run, err)
+	}
+	return out.Digest, nil
+}
+
+// Reconcile settles one unknown effect, or an uncertain ticket, once. Seq, Subject and RequestID are those that the run shows
+// as unknown.
+func (c *Client) Reconcile(ctx context.Context, run, command string, body models.Reconcile) (Saved[models.AppendReceipt], error) {
+	return c.native(ctx, runPath(run, "reconciliations", command), body)
+}
+
+func (c *Client) native(ctx context.Context, path string, body models.Command) (Saved[models.AppendReceipt], error) {
+	text, err := canon.Marshal(body)
+	if err != nil {
+		return Saved[models.AppendReceipt]{}, err
+	}
+	return save[models.AppendReceipt](ctx, c, call{method: http.MethodPut, path: path, body: text})
 }
 
 // Work asks what may be claimed and waits for the first announcement, at most 20 seconds. An empty answer is no error.
 func (c *Client) Work(ctx context.Context, wait time.Duration) ([]Work, error) {
-	status, body, err := c.do(ctx, call{method: http.MethodGet, path: "/work",
-		query: url.Values{"wait_seconds": {strconv.FormatInt(int64(wait/time.Second), 10)}}})
+	return c.WorkFor(ctx, "", wait)
+}
+
+// WorkFor is Work for a worker of the pool.
+func (c *Client) WorkFor(ctx context.Context, pool string, wait time.Duration) ([]Work, error) {
+	query := url.Values{"wait_seconds": {strconv.FormatInt(int64(wait/time.Second), 10)}}
+	if pool != "" {
+		query.Set("pool", pool)
+	}
+	status, body, err := c.do(ctx, call{method: http.MethodGet, path: "/work", query: query})
 	if err != nil || status == http.StatusNoContent {
 		return nil, err
 	}

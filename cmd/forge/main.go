@@ -60,6 +60,14 @@ func hint(err error, format string, args ...any) error {
 	return &hinted{err, fmt.Sprintf(format, args...)}
 }
 
+// uncertain adds the hint where whether a command was accepted is not known.
+func uncertain(err error, format string, args ...any) error {
+	if errors.Is(err, forge.ErrUncertain) {
+		return hint(err, format, args...)
+	}
+	return err
+}
+
 // misused is an error of the command line.
 type misused struct{ error }
 
@@ -85,7 +93,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.AddCommand(serveCommand(), factoryCommand(), tokenCommand(), runCommand(), candidateCommand(), admitCommand(),
+	root.AddCommand(serveCommand(), factoryCommand(), principalCommand(), tokenCommand(), policyCommand(), runCommand(), workCommand(),
+		claimCommand(), releaseCommand(), reconcileCommand(), retryCommand(), cancelCommand(), dbCommand(), candidateCommand(), admitCommand(),
 		receiptCommand(), verifyCommand(), demoCommand(), versionCommand())
 	err := root.ExecuteContext(ctx)
 	if err != nil && !started {

@@ -20,6 +20,7 @@ import (
 	"github.com/forge-continuity/forge/adapters/sqlite"
 	"github.com/forge-continuity/forge/fixtures/load"
 	"github.com/forge-continuity/forge/fixtures/recordings"
+	"github.com/forge-continuity/forge/models"
 )
 
 // guestCache is the cache folder of everything here, so that the guest module is compiled once.
@@ -64,7 +65,7 @@ func TestStories(t *testing.T) {
 }
 
 // serverCmd starts a server with a new fixture factory on SQLite for the rest of the script and sets SERVER, FORGE_SERVER
-// and the tokens ADMINISTRATOR, OPERATOR and READER; FORGE_TOKEN is the operator's. "held" loads the held run as nightly-4711,
+// and the tokens ADMINISTRATOR, OPERATOR, WORKER, SECOND_WORKER and READER; FORGE_TOKEN is the operator's. "held" loads the held run as nightly-4711,
 // "enabled" also registers a fixture profile and enables the policy.
 func serverCmd(ts *testscript.TestScript, neg bool, args []string) {
 	ctx := context.Background()
@@ -90,6 +91,16 @@ func serverCmd(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Check(load.PutRecords(ctx, people.Administrator, r))
 			_, err = load.Held(ctx, people.Operator, people.Worker, r, storyRun, load.Options{})
 			ts.Check(err)
+		case "unknown": // a worker that reports its end with a command started and not finished
+			r, err := recordings.Held("2.55.0")
+			ts.Check(err)
+			ts.Check(load.PutRecords(ctx, people.Administrator, r))
+			run, err := load.Held(ctx, people.Operator, people.Worker, r, storyRun, load.Options{Stop: load.After("command_started", 2)})
+			ts.Check(err)
+			last := load.Recorder{Client: people.Worker, Run: storyRun, Salt: run.Salt, Fence: run.Fence, Prefix: "last"}
+			report, err := last.Put(ctx, []byte("the machine goes down"))
+			ts.Check(err)
+			ts.Check(last.Record(ctx, "worker_failed", models.WorkerFailed{Report: report}))
 		case "enabled":
 			_, err := people.Administrator.PutProfile(ctx, "profile", load.FixtureProfile("fixture", comp.engine.Host()))
 			ts.Check(err)
@@ -108,6 +119,11 @@ func serverCmd(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("ADMINISTRATOR", admin.Secret)
 	ts.Setenv("OPERATOR", people.OperatorToken)
 	ts.Setenv("READER", people.ReaderToken)
+	for variable, principal := range map[string]string{"WORKER": load.Worker, "SECOND_WORKER": load.SecondWorker} {
+		token, err := people.Administrator.IssueToken(ctx, principal, 3600)
+		ts.Check(err)
+		ts.Setenv(variable, token.Secret)
+	}
 	ts.Setenv("FORGE_TOKEN", people.OperatorToken)
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 func runCommand() *cobra.Command {
-	c := &cobra.Command{Use: "run", Short: "List, show and export runs", Args: noArgs, RunE: showHelp}
-	c.AddCommand(runListCommand(), runShowCommand(), runExportCommand())
+	c := &cobra.Command{Use: "run", Short: "List, show, read and export runs", Args: noArgs, RunE: showHelp}
+	c.AddCommand(runListCommand(), runShowCommand(), runJournalCommand(), runExportCommand())
 	return c
 }
 
@@ -94,7 +94,16 @@ func printRun(w io.Writer, v forge.RunView) {
 	for _, t := range v.Tickets {
 		lines = append(lines, [2]string{"ticket " + t.Request, fmt.Sprintf("%s, version %d, rows %d and %d", t.State, t.Version, t.SettlementSeq, t.LeaseSeq)})
 	}
+	if v.Pool != "" {
+		lines = append(lines, [2]string{"handed to", "pool " + v.Pool})
+	}
+	for _, u := range v.Unknown {
+		lines = append(lines, [2]string{"unknown", fmt.Sprintf("row %d: %s", u.Seq, unknownText(u.Subject, u.Request, u.Position, u.Number, u.RequestID))})
+	}
 	table(w, append(lines, spent(v.Counters)...)...)
+	for _, h := range v.Holds {
+		printHold(w, h, "")
+	}
 }
 
 func runExportCommand() *cobra.Command {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,6 +43,9 @@ Make a factory first, with forge factory create.`,
 				return err
 			}
 			defer comp.close()
+			if err := comp.starts(ctx, log); err != nil {
+				return err
+			}
 			ln, loopback, err := listen(ctx, address)
 			if err != nil {
 				return err
@@ -54,6 +59,7 @@ Make a factory first, with forge factory create.`,
 			fmt.Fprintf(c.OutOrStdout(), "listening on http://%s\n", ln.Addr())
 			served := make(chan error, 1)
 			go func() { served <- comp.api.Serve(ln) }()
+			go comp.sweeps(ctx, log)
 			select {
 			case err := <-served:
 				return err
@@ -67,6 +73,39 @@ Make a factory first, with forge factory create.`,
 	c.Flags().StringVar(&address, "listen", defaultListen, "address to listen on")
 	cacheFlag(c, &cache)
 	return c
+}
+
+// starts notes this start in every run that has an outstanding ticket (NOCLAIM-06).
+func (c *composition) starts(ctx context.Context, log *slog.Logger) error {
+	var raw [8]byte
+	if _, err := rand.Read(raw[:]); err != nil {
+		return err
+	}
+	boot := hex.EncodeToString(raw[:])
+	n, err := c.engine.AnnotateStartup(ctx, boot)
+	if err != nil {
+		return fmt.Errorf("note this start in runs with an outstanding ticket: %w", err)
+	}
+	log.InfoContext(ctx, "started", "boot", boot, "outstanding", n)
+	return nil
+}
+
+// sweepEvery is how often a server removes uploads that no row names.
+const sweepEvery = 10 * time.Minute
+
+func (c *composition) sweeps(ctx context.Context, log *slog.Logger) {
+	for tick := time.NewTicker(sweepEvery); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if n, err := c.engine.Sweep(ctx); err != nil && ctx.Err() == nil {
+			log.ErrorContext(ctx, "sweep failed", "error", err.Error())
+		} else if n > 0 {
+			log.InfoContext(ctx, "swept", "blobs", n)
+		}
+	}
 }
 
 // stop drains a server and waits for its listener to end.

@@ -44,7 +44,7 @@ var (
 	instant   = regexp.MustCompile(`([:\[,])[0-9]{16}\b`)
 	storeName = regexp.MustCompile(`"store":"[a-z]+","store_major":[0-9]+`)
 	secret    = regexp.MustCompile(`forge_[0-9a-f]{16}_[A-Za-z0-9_-]+`)
-	drawn     = regexp.MustCompile(`"(id|token_id|fingerprint)":"[0-9a-f]{1,16}"`)
+	drawn     = regexp.MustCompile(`"(id|token_id|fingerprint|cached)":"[0-9a-f]{1,16}"`)
 )
 
 // golden compares with fixtures/api/name, or writes it with -update.

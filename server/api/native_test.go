@@ -14,6 +14,7 @@ import (
 	"github.com/forge-continuity/forge/models/canon"
 	"github.com/forge-continuity/forge/server/api"
 	. "github.com/forge-continuity/forge/server/api/apitest"
+	"github.com/forge-continuity/forge/server/engine"
 )
 
 // put sends a command of the run as the principal.
@@ -417,4 +418,41 @@ func spoil(good []byte) map[string]string {
 		forms[fmt.Sprint("member ", i)] = with(string(good), fmt.Sprint(marker, i), fmt.Sprintf(`[%d,"%s"]`, i, marker))
 	}
 	return forms
+}
+
+// An examination of the store finds nothing in a sound one, and names what was changed behind its back.
+func TestDoctor(t *testing.T) {
+	each(t, Options{Policy: Enabled()}, func(t *testing.T, w *World) {
+		r := w.Hold(t, "run-1")
+		r.Admit(t, "request-1")
+		w.Open(t, "run-2")
+		Must[api.Opened](t, w, http.StatusCreated, Call{As: Dana, Method: http.MethodPut, Path: "/runs/empty"})
+		examine := func() (faults []string, runs int) {
+			err := w.Engine.Doctor(t.Context(), func(f engine.Finding) {
+				if f.Run != "" {
+					runs++
+				}
+				if f.Fault != nil {
+					faults = append(faults, f.Run+": "+f.Fault.Error())
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return faults, runs
+		}
+		if faults, runs := examine(); len(faults) > 0 || runs != 3 {
+			t.Fatalf("%d runs, %v", runs, faults)
+		}
+		// A write as a broken program would make it: no row, another note, the lease kept.
+		err := w.Store.Append(t.Context(), engine.Locks{Factory: Factory, Run: "run-1"}, func(l engine.Loaded) (*engine.Write, error) {
+			return &engine.Write{Lease: l.Lease, Outstanding: "request-2"}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if faults, _ := examine(); len(faults) != 1 || !strings.HasPrefix(faults[0], "run-1: journal_broken") {
+			t.Errorf("%v", faults)
+		}
+	})
 }

@@ -118,13 +118,15 @@ func (e *Engine) Export(ctx context.Context, caller Caller, run string) (func(io
 		return nil, r
 	}
 	e.access(ctx, caller, run, "export")
-	return func(w io.Writer) error {
-		out := newExportWriter(w, exportHeader{Factory: caller.Factory, Format: ExportFormat, Run: run, Salt: hex.EncodeToString(v.run.Salt[:])})
-		if err := e.stream(ctx, out, v); err != nil {
-			return fmt.Errorf("export run %s: %w", run, err)
-		}
-		return out.flush()
-	}, nil
+	return func(w io.Writer) error { return e.write(ctx, v, w) }, nil
+}
+
+func (e *Engine) write(ctx context.Context, v view, w io.Writer) error {
+	out := newExportWriter(w, exportHeader{Factory: v.factory.Factory, Format: ExportFormat, Run: v.run.Run, Salt: hex.EncodeToString(v.run.Salt[:])})
+	if err := e.stream(ctx, out, v); err != nil {
+		return fmt.Errorf("export run %s: %w", v.run.Run, err)
+	}
+	return out.flush()
 }
 
 // stream writes rows, then the receipts of their commands, then the blobs that they name, each once. An erased blob is left

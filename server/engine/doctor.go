@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/forge-continuity/forge/kernel"
+	"github.com/forge-continuity/forge/models"
+)
+
+// Finding is what an examination of the store found about one run, or with an empty Run about a factory. Fault nil means
+// that everything holds.
+type Finding struct {
+	Factory string
+	Run     string
+	Rows    int64
+	Blobs   int64
+	Erased  int64 // blobs that rows name and the store does not have
+	Fault   error
+}
+
+// Doctor examines every factory and run as they stand, reading only, and reports each: the chain holds, deciding every
+// command again gives these rows and receipts, content has its digests, and the cached state and the note of an outstanding
+// ticket are what the rows say. A fault is reported and the examination goes on; an error ends it.
+func (e *Engine) Doctor(ctx context.Context, report func(Finding)) error {
+	return e.factories(ctx, func(factory string) error {
+		c, err := e.store.Factory(ctx, factory)
+		if err != nil {
+			return err
+		}
+		f, fault := decodeFactory(factory, c)
+		report(Finding{Factory: factory, Rows: c.Head.Seq, Fault: fault})
+		if fault != nil {
+			return nil
+		}
+		waiting, err := e.waiting(ctx, factory)
+		if err != nil {
+			return err
+		}
+		for after := ""; ; {
+			runs, err := e.store.Runs(ctx, factory, after, pageWaiting)
+			if err != nil || len(runs) == 0 {
+				return err
+			}
+			for _, run := range runs {
+				finding, err := e.examine(ctx, factory, run, f, waiting[run])
+				if err != nil {
+					return err
+				}
+				report(finding)
+			}
+			after = runs[len(runs)-1]
+		}
+	})
+}
+
+func (e *Engine) waiting(ctx context.Context, factory string) (map[string]string, error) {
+	all := map[string]string{}
+	for after := ""; ; {
+		list, err := e.store.Outstanding(ctx, factory, after, pageWaiting)
+		if err != nil || len(list) == 0 {
+			return all, err
+		}
+		for _, w := range list {
+			all[w.Run], after = w.Request, w.Run
+		}
+	}
+}
+
+// examine reads a run like an export and checks it like one, beside what the store keeps about it.
+func (e *Engine) examine(ctx context.Context, factory, run string, f models.Factory, waiting string) (Finding, error) {
+	out := Finding{Factory: factory, Run: run}
+	info, err := e.store.Run(ctx, factory, run)
+	if err != nil {
+		return out, err
+	}
+	_, s, fault := decode(factory, run, Cached{}, info.Cached)
+	if out.Rows, out.Fault = info.Cached.Head.Seq, fault; fault != nil || out.Rows == 0 {
+		return out, nil
+	}
+	var text bytes.Buffer
+	if err := e.write(ctx, view{factory: f, state: s, run: info}, &text); err != nil {
+		if r, ok := IsRefusal(err); ok && r.Code == models.CodeUnavailable {
+			return out, err
+		}
+		out.Fault = err
+		return out, nil
+	}
+	b, err := ReadBundle(&text)
+	if err == nil {
+		var v Verified
+		v, err = Verify(ctx, b, nil)
+		out.Blobs, out.Erased = v.Blobs, v.BlobsErased
+	}
+	if err == nil {
+		err = standing(b, info, waiting)
+	}
+	out.Fault = err
+	return out, nil
+}
+
+// standing compares what the store keeps beside the rows of a run with what they make.
+func standing(b Bundle, info RunInfo, waiting string) error {
+	fault := func(what string) error { return models.Refuse(models.CodeJournalBroken, models.D("what", what)) }
+	history, r := kernel.ReplayFactory(slices.Values(b.FactoryRows))
+	if r != nil {
+		return r
+	}
+	s, r := kernel.Replay(slices.Values(b.Rows), history)
+	if r != nil {
+		return r
+	}
+	w := &Write{}
+	w.stand(s, info.Lease)
+	switch {
+	case s.Head != info.Cached.Head || !bytes.Equal(s.Encode(), info.Cached.State):
+		return fault("the cached state is not what the rows make")
+	case w.Outstanding != waiting:
+		return fault("the note of an outstanding ticket is not what the rows say")
+	}
+	return nil
+}
