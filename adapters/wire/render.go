@@ -165,9 +165,8 @@ func (r *Return) TextAndFiles(v pydanticai.Version, wrap bool) (string, []*pyjso
 			content = append(content, pyjson.NewString("This is file "+id+":"), item)
 			continue
 		}
-		open := `<tool_result tool_name="` + escapeHTML(TextOf(r.part, "tool_name")) + `" tool_call_id="` + escapeHTML(TextOf(r.part, "tool_call_id")) +
-			`" file_id="` + escapeHTML(id) + `">`
-		content = append(content, pyjson.NewString(open), item, pyjson.NewString("</tool_result>"))
+		open, closing := FileFrame(r.part, item)
+		content = append(content, pyjson.NewString(open), item, pyjson.NewString(closing))
 	}
 	switch {
 	case wrap && r.Failed():
@@ -180,6 +179,12 @@ func (r *Return) TextAndFiles(v pydanticai.Version, wrap bool) (string, []*pyjso
 		return JSON(texts), content
 	}
 	return texts.Items[0].Text, content
+}
+
+// FileFrame returns the texts that stand around a file of a tool's result where it goes beside the result.
+func FileFrame(part, file *pyjson.Value) (open, closing string) {
+	return `<tool_result tool_name="` + escapeHTML(TextOf(part, "tool_name")) + `" tool_call_id="` + escapeHTML(TextOf(part, "tool_call_id")) +
+		`" file_id="` + escapeHTML(TextOf(file, "identifier")) + `">`, "</tool_result>"
 }
 
 // escapeHTML is Python's html.escape.
