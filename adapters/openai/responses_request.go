@@ -612,7 +612,7 @@ func ResponsesBody(a *wire.Ask) (*pyjson.Value, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case c.Names != nil && len(c.Names) == 1 && c.Mode == "required" && can:
+		case len(c.Names) == 1 && c.Mode == "required" && can:
 			choice = wire.Obj("type", "function", "name", c.Names[0])
 		case c.Names != nil:
 			return nil, wire.Fail(wire.Unsupported, "/settings/tool_choice", "a choice of several tools")
