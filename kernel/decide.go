@@ -42,6 +42,10 @@ func Decide(s State, id string, c models.Command, env models.Env) ([]models.Even
 		return s.annotate(c, env)
 	case models.RecoverNeverClaimed:
 		return s.recoverNeverClaimed(id, c, env)
+	case models.RecoverRefusedBoundary:
+		return s.recoverRefusedBoundary(id, c, env)
+	case models.RecoverReadonlyObservation:
+		return s.recoverReadonlyObservation(id, c, env)
 	case models.CreateFactory, models.PutPolicy, models.RegisterProfile, models.RetireProfile, models.PutPrincipal,
 		models.PutRecord, models.ActivateRules:
 	}
@@ -52,7 +56,7 @@ func Decide(s State, id string, c models.Command, env models.Env) ([]models.Even
 func RoleFor(c models.Command) string {
 	switch c.(type) {
 	case models.RegisterRun, models.RequestContinuity, models.CancelRun, models.Reconcile, models.RetryRun,
-		models.RecoverNeverClaimed:
+		models.RecoverNeverClaimed, models.RecoverRefusedBoundary, models.RecoverReadonlyObservation:
 		return models.RoleOperator
 	case models.AnnotateStartup:
 		return "server"
@@ -68,7 +72,8 @@ func RoleFor(c models.Command) string {
 // alsoFor is a role that a command asks for beside RoleFor, "" for none: a recovery is for a factory administrator with
 // execution authority.
 func alsoFor(c models.Command) string {
-	if _, ok := c.(models.RecoverNeverClaimed); ok {
+	switch c.(type) {
+	case models.RecoverNeverClaimed, models.RecoverRefusedBoundary, models.RecoverReadonlyObservation:
 		return models.RoleAdministrator
 	}
 	return ""
@@ -289,6 +294,16 @@ func (s State) executionHold(t ticket.Ticket, env models.Env) *models.Refusal {
 	if t.Version == 2 {
 		list = append(list, policy.ObservationsOff(f.Policy))
 	}
+	if t.RefusedBoundary != "" {
+		list = append(list, policy.PreAdmissionOff(f.Policy))
+	}
+	if t.ReadonlyObservation != "" {
+		// As written, any other revision of the policy stops this ticket, and the actor must still administer (ROBS-31, rules O46).
+		list = append(list, policy.ReadonlyOff(f.Policy), s.original(env, true))
+		if t.RecoveryRevision != f.Policy.Revision {
+			list = append(list, models.Refuse(models.CodeDigestStale, models.D("digest", "policy"), models.D("got", f.Policy.Revision), models.D("want", t.RecoveryRevision)))
+		}
+	}
 	list = slices.DeleteFunc(append(list, s.stopped(t, f)...), func(r *models.Refusal) bool { return r == nil })
 	if len(list) == 0 {
 		return nil
@@ -401,7 +416,7 @@ func (s State) fact(f models.Fact, env models.Env) *models.Refusal {
 	}
 	switch f := f.(type) {
 	case models.RequestIssued:
-		if t, ok := s.Tickets.Last(); ok && t.State == ticket.Claimed && t.Turns == 0 && f.Checkpoint != t.Derived {
+		if t, ok := s.Tickets.Last(); ok && t.State == ticket.Claimed && t.Turns == 0 && f.Checkpoint != t.Start() {
 			return models.Refuse(models.CodeFactOutOfOrder, models.D("what", "a continuation's first request starts from the derived checkpoint"))
 		}
 	case models.RoundCompleted:

@@ -18,6 +18,10 @@ func Receipt(s State, c models.Command, rows []models.Row, events []models.Event
 		return canon.MustMarshal(continuityReceipt(s, c, rows, events))
 	case models.RecoverNeverClaimed:
 		return canon.MustMarshal(recoveryReceipt(s, c.ValidForSeconds, rows, events))
+	case models.RecoverReadonlyObservation:
+		return canon.MustMarshal(recoveryReceipt(s, c.ValidForSeconds, rows, events))
+	case models.RecoverRefusedBoundary:
+		return canon.MustMarshal(recoveryReceipt(s, c.ValidForSeconds, rows, events))
 	}
 	first, last := rows[0], rows[len(rows)-1]
 	return canon.MustMarshal(models.AppendReceipt{At: last.At, First: first.Seq, Hash: last.Hash, Last: last.Seq})
@@ -39,6 +43,9 @@ func claimReceipt(s State, rows []models.Row) models.ClaimReceipt {
 
 // Binding names what a claimed ticket allows: this request, starting from this derived checkpoint, under this seal.
 func Binding(t ticket.Ticket) models.Digest {
+	if t.ReadonlyObservation != "" {
+		return models.Tagged(models.TagBinding, []byte(t.RequestID), t.Carried[:], t.Seal[:], t.Witness[:]) // separate: ROBS-30
+	}
 	return models.Tagged(models.TagBinding, []byte(t.RequestID), t.Derived[:], t.Seal[:])
 }
 

@@ -39,6 +39,8 @@ func HistoryOf(rows iter.Seq[models.Row], requestID string) models.TicketHistory
 			if e.RequestID == requestID {
 				h.Claims++
 			}
+		case models.ToolUnknown:
+			h.Lost = row.Hash
 		case models.LeaseLapsed:
 			if e.RequestID == requestID && e.Fence == 0 {
 				h.Failed = row.Seq
@@ -136,9 +138,17 @@ func (s State) neverClaimedHolds(t ticket.Ticket, env models.Env, add func(*mode
 	}
 }
 
-// RecoveryCandidate computes what a recovery of the request would queue again, and every hold. It changes nothing. The refusal
-// is not_found.
-func RecoveryCandidate(s State, workflow, requestID string, env models.Env) (models.RecoveryCandidate, *models.Refusal) {
+// RecoveryCandidate computes what a never-claimed recovery of the request would queue again, and every hold. It changes nothing.
+// The refusal is not_found.
+func RecoveryCandidate(s State, requestID string, env models.Env) (models.RecoveryCandidate, *models.Refusal) {
+	return s.candidate(models.WorkflowNeverClaimed, requestID, env, func(after State, t ticket.Ticket, add func(*models.Refusal)) {
+		after.neverClaimedHolds(t, env, add)
+	}, nil)
+}
+
+// candidate is what every workflow's candidate has, with the holds of its own and what else it shows.
+func (s State) candidate(workflow, requestID string, env models.Env, own func(State, ticket.Ticket, func(*models.Refusal)),
+	show func(*models.RecoveryCandidate)) (models.RecoveryCandidate, *models.Refusal) {
 	if _, ok := s.Tickets.Find(requestID); !ok || requestID == "" {
 		return models.RecoveryCandidate{}, models.Refuse(models.CodeNotFound, models.D("request_id", requestID))
 	}
@@ -151,7 +161,7 @@ func RecoveryCandidate(s State, workflow, requestID string, env models.Env) (mod
 		}
 	}
 	after.recoveryHolds(s, t, env, add)
-	after.neverClaimedHolds(t, env, add)
+	own(after, t, add)
 	sortHolds(holds)
 	p := env.Factory.Policy
 	c := models.RecoveryCandidate{
@@ -166,30 +176,39 @@ func RecoveryCandidate(s State, workflow, requestID string, env models.Env) (mod
 		stored := env.Factory.Profiles[i]
 		c.Profile, c.ProfileDigest, c.Qualifications = stored.Profile.ID, stored.Digest, stored.Profile.Qualifications
 	}
+	if show != nil {
+		show(&c)
+	}
 	c.CandidateDigest = recoveryDigest(c)
 	return c, nil
 }
 
 // recoveryDigest covers workflow, request, attempt, what was spent, the ticket's seal, the checkpoint to start from, and the
-// digests of run, journal, custody, policy, profile and source: nothing that moves with the clock. Whether a lapsed lease is
+// digests of run, journal, custody, policy, profile and source, and what was reviewed: nothing that moves with the clock. Whether a lapsed lease is
 // recorded already does move the journal.
 func recoveryDigest(c models.RecoveryCandidate) models.Digest {
 	return models.Tagged(models.TagRecovery, canon.MustMarshal(struct {
-		Attempt    int64           `json:"attempt"`
-		Checkpoint models.Digest   `json:"checkpoint"`
-		Counters   models.Counters `json:"counters"`
-		Custody    models.Digest   `json:"custody_digest"`
-		Journal    models.Digest   `json:"journal_digest"`
-		Policy     models.Digest   `json:"policy_digest"`
-		Profile    models.Digest   `json:"profile_digest"`
-		Request    string          `json:"request_id"`
-		Run        models.Digest   `json:"run_digest"`
-		Seal       models.Digest   `json:"seal"`
-		Settlement int64           `json:"settlement_seq"`
-		Source     models.Digest   `json:"source_digest"`
-		Workflow   string          `json:"workflow"`
-	}{c.Attempt, c.Checkpoint, c.Counters, c.CustodyDigest, c.JournalDigest, c.PolicyDigest, c.ProfileDigest, c.RequestID, c.RunDigest,
-		c.Seal, c.SettlementSeq, c.SourceDigest, c.Workflow}))
+		Attempt    int64                  `json:"attempt"`
+		Checkpoint models.Digest          `json:"checkpoint"`
+		Counters   models.Counters        `json:"counters"`
+		Closing    []models.ClosingResult `json:"closing,omitzero"`
+		Custody    models.Digest          `json:"custody_digest"`
+		Derived    models.Digest          `json:"derived_checkpoint,omitzero"`
+		Journal    models.Digest          `json:"journal_digest"`
+		Policy     models.Digest          `json:"policy_digest"`
+		Profile    models.Digest          `json:"profile_digest"`
+		Proof      models.Digest          `json:"proof_digest,omitzero"`
+		Request    string                 `json:"request_id"`
+		Review     *models.Review         `json:"review,omitzero"`
+		Run        models.Digest          `json:"run_digest"`
+		Seal       models.Digest          `json:"seal"`
+		Settlement int64                  `json:"settlement_seq"`
+		Source     models.Digest          `json:"source_digest"`
+		Unknown    models.Digest          `json:"unknown,omitzero"`
+		Witness    models.Digest          `json:"witness,omitzero"`
+		Workflow   string                 `json:"workflow"`
+	}{c.Attempt, c.Checkpoint, c.Counters, c.Closing, c.CustodyDigest, c.Derived, c.JournalDigest, c.PolicyDigest, c.ProfileDigest, c.Proof, c.RequestID, c.Review, c.RunDigest,
+		c.Seal, c.SettlementSeq, c.SourceDigest, c.Unknown, c.Witness, c.Workflow}))
 }
 
 // acknowledgement is one that an action needs, and whether it was given.
@@ -207,13 +226,8 @@ type recovering struct {
 	acknowledgements    []acknowledgement
 }
 
-// recover judges a submission: the candidate's own holds, what the body lacks, and last the candidate digest. It returns the
-// candidate, the ticket and the events before the witness.
-func (s State) recover(c recovering, env models.Env) (models.RecoveryCandidate, *models.Refusal) {
-	candidate, r := RecoveryCandidate(s, c.workflow, c.requestID, env)
-	if r != nil {
-		return candidate, r
-	}
+// recover judges a submission: the candidate's own holds, what the body lacks, and last the candidate digest.
+func (s State) recover(c recovering, candidate models.RecoveryCandidate, env models.Env) *models.Refusal {
 	list := slices.Clone(candidate.Holds)
 	add := func(r *models.Refusal) {
 		if r != nil {
@@ -235,16 +249,17 @@ func (s State) recover(c recovering, env models.Env) (models.RecoveryCandidate, 
 		add(models.Refuse(models.CodePendingTicketsReached, models.D("limit", f.Policy.MaxPendingTickets)))
 	}
 	sortHolds(list)
-	if env.Recount == nil || env.History == nil {
+	unprepared := env.Recount == nil || env.History == nil
+	if unprepared {
 		list = slices.DeleteFunc(list, func(r *models.Refusal) bool { return !early(r.Code) })
 	}
 	if len(list) > 0 {
-		return candidate, list[0]
+		return list[0]
 	}
-	if env.Recount == nil || env.History == nil {
-		return candidate, models.Refuse(models.CodeReconstructionMissing)
+	if unprepared {
+		return models.Refuse(models.CodeReconstructionMissing)
 	}
-	return candidate, stale("candidate", c.candidate, candidate.CandidateDigest)
+	return stale("candidate", c.candidate, candidate.CandidateDigest)
 }
 
 // requeue appends what every recovery appends after its witness: the request's event and the finite lease.
@@ -292,8 +307,11 @@ func (s State) recoverNeverClaimed(id string, c models.RecoverNeverClaimed, env 
 			{"acknowledge_renewed_same_attempt_lease", c.AcknowledgeRenewedSameAttemptLease},
 		},
 	}
-	candidate, r := s.recover(body, env)
+	candidate, r := RecoveryCandidate(s, c.RequestID, env)
 	if r != nil {
+		return nil, r
+	}
+	if r := s.recover(body, candidate, env); r != nil {
 		return nil, r
 	}
 	admission, err := models.CommandDigest(env.Actor, c)
@@ -312,20 +330,34 @@ func (s State) recoverNeverClaimed(id string, c models.RecoverNeverClaimed, env 
 // recoveryReceipt finds the witness among the rows; the request's event and the lease are the two rows after it.
 func recoveryReceipt(s State, seconds models.Seconds, rows []models.Row, events []models.Event) models.RecoveryReceipt {
 	for i, e := range events {
-		w, ok := e.(models.NeverClaimedWitnessed)
+		event, ok := e.(models.RequestRequeued)
 		if !ok {
 			continue
 		}
-		event, granted := events[i+1].(models.RequestRequeued), events[i+2].(models.LeaseGranted)
-		return models.RecoveryReceipt{
-			AdmittedAt: rows[i].At, Attempt: w.Attempt, Candidate: w.Candidate, Checkpoint: w.Checkpoint, Counters: s.Counters(),
-			CurrentEpoch: w.CurrentEpoch, Establishes: models.Establishes, EventHash: rows[i+1].Hash, EventSeq: rows[i+1].Seq,
-			ExpiresAt: granted.ExpiresAt, FailedSeq: w.FailedSeq, Fixture: w.Fixture, Journal: w.Journal, LeaseHash: rows[i+2].Hash,
-			LeaseSeq: rows[i+2].Seq, OriginalActor: s.OriginalActor, Profile: w.Profile, ProfileDigest: w.ProfileDigest,
-			RecoveryID: event.RecoveryID, Registration: s.Registered, RequestID: w.RequestID, Run: s.Run, Seal: w.Seal,
-			SettlementSeq: w.SettledSeq, State: ticket.Queued, ValidForSeconds: seconds, Version: 1, WitnessHash: rows[i].Hash,
-			WitnessSeq: rows[i].Seq, Workflow: event.Workflow,
+		granted := events[i+1].(models.LeaseGranted)
+		r := models.RecoveryReceipt{
+			AdmittedAt: rows[i].At, Counters: s.Counters(), Establishes: models.Establishes, EventHash: rows[i].Hash, EventSeq: rows[i].Seq,
+			ExpiresAt: granted.ExpiresAt, LeaseHash: rows[i+1].Hash, LeaseSeq: rows[i+1].Seq, OriginalActor: s.OriginalActor,
+			RecoveryID: event.RecoveryID, Registration: s.Registered, RequestID: event.RequestID, Run: s.Run, State: ticket.Queued,
+			ValidForSeconds: seconds, Version: 1, WitnessHash: rows[i-1].Hash, WitnessSeq: rows[i-1].Seq, Workflow: event.Workflow,
 		}
+		switch w := events[i-1].(type) {
+		case models.NeverClaimedWitnessed:
+			r.Attempt, r.Candidate, r.Checkpoint, r.CurrentEpoch, r.FailedSeq, r.Fixture = w.Attempt, w.Candidate, w.Checkpoint, w.CurrentEpoch, w.FailedSeq, w.Fixture
+			r.Journal, r.Profile, r.ProfileDigest, r.Seal, r.SettlementSeq = w.Journal, w.Profile, w.ProfileDigest, w.Seal, w.SettledSeq
+		case models.RefusalSettled:
+			r.Attempt, r.Candidate, r.Checkpoint, r.CurrentEpoch, r.FailedSeq, r.Fixture = w.Attempt, w.Candidate, w.Checkpoint, w.CurrentEpoch, w.FailedSeq, w.Fixture
+			r.Journal, r.Profile, r.ProfileDigest, r.Seal, r.SettlementSeq = w.Journal, w.Profile, w.ProfileDigest, w.Seal, w.SettledSeq
+			r.Review, r.ReviewedBy, r.CorrectiveEpoch, r.CorrectiveValidation = &w.Review, models.ReviewedBy, w.CorrectiveEpoch, w.CorrectiveValidation
+		case models.ReadonlyObservationWitnessed:
+			r.Attempt, r.Candidate, r.Checkpoint, r.CurrentEpoch, r.FailedSeq, r.Fixture = w.Attempt, w.Candidate, w.Checkpoint, w.CurrentEpoch, w.FailedSeq, w.Fixture
+			r.Journal, r.Profile, r.ProfileDigest, r.Seal, r.SettlementSeq = w.Journal, w.Profile, w.ProfileDigest, w.Seal, w.SettledSeq
+			r.Closing, r.Derived, r.Unknown, r.WitnessBlob = w.Closing, w.Derived, w.Unknown, w.Witness
+			if t, ok := s.Tickets.Find(w.RequestID); ok {
+				r.Binding = Binding(t)
+			}
+		}
+		return r
 	}
-	panic("kernel: recovery without a witness")
+	panic("kernel: recovery without its event")
 }

@@ -114,7 +114,7 @@ func TestClaimedIsNotNeverClaimed(t *testing.T) {
 	w = world.Continuing()
 	w.MustAppend(world.Failed())
 	heldRecovery(t, w, models.CodeTicketClaimed)
-	_, r := kernel.RecoveryCandidate(w.State, models.WorkflowNeverClaimed, "none", w.Env(world.Dana, "c", models.RecoverNeverClaimed{}))
+	_, r := kernel.RecoveryCandidate(w.State, "none", w.Env(world.Dana, "c", models.RecoverNeverClaimed{}))
 	is(t, r, models.CodeNotFound)
 }
 

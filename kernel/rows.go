@@ -75,6 +75,10 @@ func OnceKeys(events []models.Event) []OnceKey {
 			keys = append(keys, OnceKey{"graph", e.Graph.String()})
 		case models.NeverClaimedWitnessed:
 			keys = append(keys, OnceKey{models.WorkflowNeverClaimed, e.RequestID})
+		case models.ReadonlyObservationWitnessed:
+			keys = append(keys, OnceKey{models.WorkflowReadonlyObservation, e.RequestID})
+		case models.RefusalSettled:
+			keys = append(keys, OnceKey{models.WorkflowRefusedBoundary, e.RequestID})
 		case models.ResponseConsumed:
 			keys = append(keys, OnceKey{"consume", fmt.Sprint(e.Request)})
 		case models.RequestIssued:

@@ -164,7 +164,7 @@ func ForFactory(c Command) bool {
 	case CreateFactory, PutPolicy, RegisterProfile, RetireProfile, PutPrincipal, PutRecord, ActivateRules:
 		return true
 	case RegisterRun, ClaimRun, Append, RequestContinuity, CancelRun, ReleaseRun, Reconcile, RetryRun, AnnotateStartup,
-		RecoverNeverClaimed:
+		RecoverNeverClaimed, RecoverRefusedBoundary, RecoverReadonlyObservation:
 		return false
 	}
 	panic(fmt.Sprintf("models.ForFactory: command %T", c))
@@ -236,6 +236,10 @@ func DecodeCommand(name string, text []byte) (Command, error) {
 		return decodeCommand[AnnotateStartup](text)
 	case RecoverNeverClaimed{}.Verb():
 		return decodeCommand[RecoverNeverClaimed](text)
+	case RecoverRefusedBoundary{}.Verb():
+		return decodeCommand[RecoverRefusedBoundary](text)
+	case RecoverReadonlyObservation{}.Verb():
+		return decodeCommand[RecoverReadonlyObservation](text)
 	case CreateFactory{}.Verb():
 		return decodeCommand[CreateFactory](text)
 	case PutPolicy{}.Verb():

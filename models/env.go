@@ -45,6 +45,8 @@ type Env struct {
 	Pending        int64           `json:"pending,omitzero"`
 	Reconstruction *Reconstruction `json:"reconstruction,omitzero"`
 	Recount        *Recount        `json:"recount,omitzero"`
+	Reports        []Report        `json:"reports,omitzero"`
+	Reproduction   *Reproduction   `json:"reproduction,omitzero"`
 	Saved          string          `json:"saved,omitzero"`
 }
 

@@ -53,9 +53,11 @@ type CheckpointSaved struct {
 	Checkpoint Digest `json:"checkpoint"`
 }
 
-// RequestIssued is recorded before the bytes leave. Request counts from 1; Wire is the plain SHA-256 of the bytes.
+// RequestIssued is recorded before the bytes leave. Request counts from 1; Wire is the plain SHA-256 of the bytes, Provider the
+// ProviderDigest of the provider configuration that is about to be asked, zero where the worker does not say.
 type RequestIssued struct {
 	Checkpoint Digest `json:"checkpoint"`
+	Provider   Digest `json:"provider,omitzero"`
 	Request    int64  `json:"request"`
 	Wire       Digest `json:"wire"`
 	WireBlob   Digest `json:"wire_blob"`
@@ -408,6 +410,10 @@ func DecodeEvent(kind string, payload []byte) (Event, error) {
 		return decode[PolicyPut](payload, canon.DecodeStored)
 	case NeverClaimedWitnessed{}.Kind():
 		return decode[NeverClaimedWitnessed](payload, canon.DecodeStored)
+	case ReadonlyObservationWitnessed{}.Kind():
+		return decode[ReadonlyObservationWitnessed](payload, canon.DecodeStored)
+	case RefusalSettled{}.Kind():
+		return decode[RefusalSettled](payload, canon.DecodeStored)
 	case RequestRequeued{}.Kind():
 		return decode[RequestRequeued](payload, canon.DecodeStored)
 	case ProfileRegistered{}.Kind():
@@ -463,6 +469,8 @@ func decodeFact(kind string, payload []byte, read func([]byte, any) error) (Fact
 		return decode[RunCompleted](payload, read)
 	case RunFailed{}.Kind():
 		return decode[RunFailed](payload, read)
+	case RequestRefused{}.Kind():
+		return decode[RequestRefused](payload, read)
 	case ToolUnknown{}.Kind():
 		return decode[ToolUnknown](payload, read)
 	}
@@ -497,6 +505,12 @@ func Blobs(e Event) []Digest {
 		named = []Digest{e.Receipt}
 	case WorkerFailed:
 		named = []Digest{e.Report}
+	case RequestRefused:
+		named = []Digest{e.Report}
+	case ReadonlyObservationWitnessed:
+		named = []Digest{e.Derived, e.Witness, e.Proof}
+	case RefusalSettled:
+		named = []Digest{e.Review.Document}
 	case RunFailed:
 		named = []Digest{e.Report}
 	case EffectReconciled:

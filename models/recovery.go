@@ -56,6 +56,7 @@ type RequestRequeued struct {
 type TicketHistory struct {
 	Checkpoint Digest `json:"checkpoint"`
 	Claims     int64  `json:"claims"`
+	Lost       Digest `json:"lost,omitzero"` // hash of the last agentic_tool_unknown row
 	Failed     int64  `json:"failed"`
 	Gap        int64  `json:"gap"` // the first row that is missing or cannot be read
 	Granted    int64  `json:"granted"`
@@ -72,6 +73,11 @@ type RecoveryCandidate struct {
 	Checkpoint       Digest          `json:"checkpoint"`
 	Counters         Counters        `json:"counters"`
 	CustodyDigest    Digest          `json:"custody_digest"`
+	Closing          []ClosingResult `json:"closing,omitzero"`
+	Derived          Digest          `json:"derived_checkpoint,omitzero"`
+	Proof            Digest          `json:"proof_digest,omitzero"`
+	Unknown          Digest          `json:"unknown,omitzero"`
+	Witness          Digest          `json:"witness,omitzero"`
 	Eligible         bool            `json:"eligible"`
 	FailedSeq        int64           `json:"failed_seq"`
 	Fixture          bool            `json:"fixture"`
@@ -83,6 +89,9 @@ type RecoveryCandidate struct {
 	PolicyRevision   int64           `json:"policy_revision"`
 	Profile          string          `json:"profile"`
 	ProfileDigest    Digest          `json:"profile_digest"`
+	Reproduced       Digest          `json:"reproduced_wire,omitzero"`
+	ReproducedLength int64           `json:"reproduced_length,omitzero"`
+	Review           *Review         `json:"review,omitzero"`
 	Qualifications   []Qualification `json:"qualifications"`
 	RequestID        string          `json:"request_id"`
 	Run              string          `json:"run"`
@@ -97,10 +106,20 @@ type RecoveryCandidate struct {
 
 // RecoveryReceipt is the saved answer to a recovery. It says that the request was queued again and nothing more (NOCLAIM-16).
 type RecoveryReceipt struct {
-	AdmittedAt      Instant      `json:"admitted_at"`
-	Attempt         int64        `json:"attempt"`
-	Candidate       Digest       `json:"candidate_digest"`
-	Checkpoint      Digest       `json:"checkpoint"`
+	AdmittedAt Instant `json:"admitted_at"`
+	Attempt    int64   `json:"attempt"`
+	Candidate  Digest  `json:"candidate_digest"`
+	Checkpoint Digest  `json:"checkpoint"`
+
+	CorrectiveEpoch      string `json:"corrective_epoch,omitzero"`
+	CorrectiveValidation Digest `json:"corrective_validation_digest,omitzero"`
+
+	Binding     Digest          `json:"binding,omitzero"`
+	Closing     []ClosingResult `json:"closing,omitzero"`
+	Derived     Digest          `json:"derived_checkpoint,omitzero"`
+	Unknown     Digest          `json:"unknown,omitzero"`
+	WitnessBlob Digest          `json:"witness,omitzero"`
+
 	Counters        Counters     `json:"counters"`
 	CurrentEpoch    CurrentEpoch `json:"current_epoch"`
 	Establishes     string       `json:"establishes"`
@@ -118,6 +137,8 @@ type RecoveryReceipt struct {
 	RecoveryID      string       `json:"recovery_id"`
 	Registration    Digest       `json:"registration"`
 	RequestID       string       `json:"request_id"`
+	Review          *Review      `json:"review,omitzero"`
+	ReviewedBy      string       `json:"reviewed_by,omitzero"`
 	Run             string       `json:"run"`
 	Seal            Digest       `json:"seal"`
 	SettlementSeq   int64        `json:"settlement_seq"`

@@ -11,12 +11,12 @@ import (
 // codes are those that this package answers, in the order of precedence of the refusal table (models/codes.go, which the guest
 // does not import; a test of the host compares the two).
 var codes = []string{
-	"request_malformed", "closure_incomplete", "source_unregistered", "runtime_unregistered", "validator_unregistered", "reader_unregistered",
+	"request_malformed", "observation_turn_unsupported", "closure_incomplete", "source_unregistered", "runtime_unregistered", "validator_unregistered", "reader_unregistered",
 	"policy_epoch_unknown", "unsupported_history_format", "sdk_pair_unsupported", "record_out_of_bounds", "checkpoint_not_canonical",
 	"response_content_unsupported", "call_unknown", "call_writable", "sibling_unsupported", "evidence_call_not_single",
 	"sibling_present", "duplicate_call_id", "call_not_granted", "query_not_object", "query_outside_schema", "query_valid",
 	"sibling_arguments_invalid", "observation_custody_incomplete", "checkpoint_field_unknown", "provenance_unsupported", "tool_kind_unsupported", "counter_missing",
-	"counter_unknown", "counter_out_of_bounds", "round_trip_loss", "response_unparsable", "sandbox_stopped", "contract_changed",
+	"counter_unknown", "counter_out_of_bounds", "round_trip_loss", "response_unparsable", "sandbox_stopped", "contract_changed", "reviewed_history_differs",
 }
 
 // details are the facts of a hold or refusal: paths, positions, bounds and closed words of ours, never content of a run. The

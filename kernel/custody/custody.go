@@ -57,6 +57,9 @@ type Turn struct {
 	ConsumeSeq    int64          `json:"consume_seq"`
 	Later         int64          `json:"later"`
 	Partial       bool           `json:"partial"`
+	Provider      models.Digest  `json:"provider,omitzero"`
+	RefusedAt     models.Instant `json:"refused_at,omitzero"`
+	RefusedSeq    int64          `json:"refused_seq,omitzero"` // the worker's fact that the provider refused the request
 	Request       int64          `json:"request"`
 	RequestSeq    int64          `json:"request_seq"`
 	Response      models.Digest  `json:"response"`
@@ -184,6 +187,8 @@ func Form(f models.Fact) *models.Refusal {
 		return required(f.Report, "report")
 	case models.WorkerFailed:
 		return required(f.Report, "report")
+	case models.RequestRefused:
+		return required(f.Report, "report")
 	default:
 		panic("custody: fact " + f.Kind())
 	}
@@ -200,6 +205,12 @@ func (s State) Refuse(f models.Fact, mode string, b budget.State) *models.Refusa
 		return s.refuseRequest(f, mode, b)
 	case models.ResponseKept:
 		return s.refuseResponse(f)
+	case models.RequestRefused:
+		t := s.Turn
+		if t.Request == 0 || t.Void || t.Settled || f.Request != t.Request || t.ResponseSeq != 0 || t.RefusedSeq != 0 {
+			return order("a refusal follows its own request, once, and no byte of a response", models.D("request", f.Request))
+		}
+		return nil
 	case models.ResponseConsumed:
 		return s.refuseConsume(f)
 	case models.CallGranted:
@@ -287,7 +298,7 @@ func (s State) refuseRequest(f models.RequestIssued, mode string, b budget.State
 
 func (s State) refuseResponse(f models.ResponseKept) *models.Refusal {
 	t := s.Turn
-	if t.Request == 0 || t.Void || f.Request != t.Request || t.ConsumeSeq != 0 || t.ResponseSeq != 0 && !t.Partial {
+	if t.Request == 0 || t.Void || f.Request != t.Request || t.ConsumeSeq != 0 || t.RefusedSeq != 0 || t.ResponseSeq != 0 && !t.Partial {
 		return order("a response follows its own request, once", models.D("request", f.Request))
 	}
 	return nil
@@ -389,7 +400,7 @@ func Recorded(e models.Event) bool {
 	switch e.(type) {
 	case models.CheckpointSaved, models.RequestIssued, models.ResponseKept, models.ResponseConsumed, models.CallGranted,
 		models.CallRefused, models.CallIntended, models.CallReturned, models.CommandStarted, models.CommandFinished,
-		models.ToolUnknown, models.EffectReconciled:
+		models.ToolUnknown, models.EffectReconciled, models.RequestRefused:
 		return true
 	}
 	return false
@@ -418,7 +429,7 @@ func (s State) Evolve(e models.Event, seq int64, at models.Instant) State {
 	case models.CheckpointSaved:
 		s.Checkpoint, s.CheckpointSeq = e.Checkpoint, seq
 	case models.RequestIssued:
-		s.Turn = Turn{Checkpoint: e.Checkpoint, Request: e.Request, RequestSeq: seq, Wire: e.Wire, WireBlob: e.WireBlob, WireLength: e.WireLength}
+		s.Turn = Turn{Checkpoint: e.Checkpoint, Provider: e.Provider, Request: e.Request, RequestSeq: seq, Wire: e.Wire, WireBlob: e.WireBlob, WireLength: e.WireLength}
 	case models.ResponseKept:
 		s.Turn.Response, s.Turn.ResponseSeq, s.Turn.Partial, s.Turn.ResponseBytes = e.Response, seq, e.Partial, e.Length
 	case models.ResponseConsumed:
@@ -440,6 +451,13 @@ func (s State) Evolve(e models.Event, seq int64, at models.Instant) State {
 		s.Turn.Calls = change(s.Turn.Calls, e.Position, func(c *Call) { c.LostSeq = seq })
 	case models.EffectReconciled:
 		s = s.reconcile(e, seq)
+	case models.RequestRefused:
+		s.Turn.RefusedSeq, s.Turn.RefusedAt = seq, at
+	case models.ReadonlyObservationWitnessed:
+		s.Turn.Settled = true
+		s.Checkpoint, s.CheckpointSeq = e.Derived, seq
+	case models.RefusalSettled:
+		s.Turn.Settled, s.CheckpointSeq = true, seq
 	case models.MigrationSettled:
 		s.Turn.Settled = true
 		s.Checkpoint, s.CheckpointSeq = e.Derived, seq

@@ -57,6 +57,22 @@ func ObservationsOff(p models.Policy) *models.Refusal {
 	return nil
 }
 
+// PreAdmissionOff refuses a refused-boundary recovery, and the ticket that one queued, while its switch is off.
+func PreAdmissionOff(p models.Policy) *models.Refusal {
+	if !p.AllowPreAdmissionRecovery {
+		return models.Refuse(models.CodeSettingOff, models.D("setting", "allow_pre_admission_recovery"))
+	}
+	return nil
+}
+
+// ReadonlyOff refuses a read-only observation recovery, and the ticket that one queued, while its switch is off.
+func ReadonlyOff(p models.Policy) *models.Refusal {
+	if !p.AllowReadonlyObservationRecovery {
+		return models.Refuse(models.CodeSettingOff, models.D("setting", "allow_readonly_observation_recovery"))
+	}
+	return nil
+}
+
 // Permitted returns the longest window that may be asked for under this policy and a run's frozen provider timeout.
 func Permitted(p models.Policy, timeout models.Seconds) models.Seconds {
 	return min(p.MaxValidForSeconds, timeout, models.MaxWindow)

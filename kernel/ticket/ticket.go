@@ -21,6 +21,8 @@ const (
 	Claimed         = "claimed"
 	FailedUnclaimed = "failed_unclaimed"
 	Uncertain       = "uncertain"
+	Refused         = "refused"
+	ObservationLost = "observation_lost"
 	Held            = "held" // failed again, or in a way that nothing but a native reconciliation may close
 	Completed       = "completed"
 	Ended           = "ended"
@@ -28,31 +30,44 @@ const (
 )
 
 // Ticket is one admission. Claims counts the workers that took it, Turns the requests issued under its claim. FailedSeq is the
-// row of its last failure, Later the first row after that failure which no rule accounts for, 0 for none. NeverClaimed is the
-// id of its one recovery of that kind (T4).
+// row of its last failure, Later the first row after that failure which no rule accounts for, Other the first one under its last
+// claim that is more than a request, its refusal and the worker's failure, RefusedTurn the turn of that claim whose request the
+// provider refused; 0 for none. NeverClaimed and RefusedBoundary are the ids of its one recovery of each kind (T4).
+//
+// LostTurn is the turn of the last claim in which a started call's result could not be kept. Carried is the checkpoint of a
+// read-only observation recovery, which the next claim starts from in place of Derived, Witness that recovery's event digest, and
+// RecoveryRevision the policy revision that it was reviewed under.
 type Ticket struct {
-	Claims         int64         `json:"claims,omitzero"`
-	Derived        models.Digest `json:"derived"`
-	FailedSeq      int64         `json:"failed_seq,omitzero"`
-	Fixture        bool          `json:"fixture"`
-	Graph          models.Digest `json:"graph"`
-	GrantSeq       int64         `json:"grant_seq"`
-	Later          int64         `json:"later,omitzero"`
-	NeverClaimed   string        `json:"never_claimed,omitzero"`
-	PolicyRevision int64         `json:"policy_revision"`
-	Profile        string        `json:"profile"`
-	RequestID      string        `json:"request_id"`
-	Seal           models.Digest `json:"seal"`
-	SettledSeq     int64         `json:"settled_seq"`
-	State          string        `json:"state"`
-	Turns          int64         `json:"turns"`
-	Version        int64         `json:"version"`
+	Carried             models.Digest `json:"carried,omitzero"`
+	LostTurn            int64         `json:"lost_turn,omitzero"`
+	ReadonlyObservation string        `json:"readonly_observation,omitzero"`
+	RecoveryRevision    int64         `json:"recovery_revision,omitzero"`
+	Witness             models.Digest `json:"witness,omitzero"`
+	Claims              int64         `json:"claims,omitzero"`
+	Derived             models.Digest `json:"derived"`
+	FailedSeq           int64         `json:"failed_seq,omitzero"`
+	Fixture             bool          `json:"fixture"`
+	Graph               models.Digest `json:"graph"`
+	GrantSeq            int64         `json:"grant_seq"`
+	Later               int64         `json:"later,omitzero"`
+	NeverClaimed        string        `json:"never_claimed,omitzero"`
+	Other               int64         `json:"other,omitzero"`
+	PolicyRevision      int64         `json:"policy_revision"`
+	Profile             string        `json:"profile"`
+	RefusedBoundary     string        `json:"refused_boundary,omitzero"`
+	RefusedTurn         int64         `json:"refused_turn,omitzero"`
+	RequestID           string        `json:"request_id"`
+	Seal                models.Digest `json:"seal"`
+	SettledSeq          int64         `json:"settled_seq"`
+	State               string        `json:"state"`
+	Turns               int64         `json:"turns"`
+	Version             int64         `json:"version"`
 }
 
 // Outstanding reports whether generic ways on must wait for this ticket (T2).
 func (t Ticket) Outstanding() bool {
 	switch t.State {
-	case Queued, Claimed, FailedUnclaimed, Held, Uncertain:
+	case Queued, Claimed, FailedUnclaimed, Held, ObservationLost, Refused, Uncertain:
 		return true
 	}
 	return false
@@ -60,10 +75,23 @@ func (t Ticket) Outstanding() bool {
 
 // Recovery is the id of the ticket's one recovery of that workflow, "" for none (T4).
 func (t Ticket) Recovery(workflow string) string {
-	if workflow == models.WorkflowNeverClaimed {
+	switch workflow {
+	case models.WorkflowNeverClaimed:
 		return t.NeverClaimed
+	case models.WorkflowRefusedBoundary:
+		return t.RefusedBoundary
+	case models.WorkflowReadonlyObservation:
+		return t.ReadonlyObservation
 	}
 	return ""
+}
+
+// Start is the checkpoint that the next claim's first request starts from.
+func (t Ticket) Start() models.Digest {
+	if !t.Carried.IsZero() {
+		return t.Carried
+	}
+	return t.Derived
 }
 
 // State is every ticket of the run in order of admission.
@@ -121,8 +149,11 @@ func Seal(admission models.Digest, actor string, settled, granted models.Event, 
 func (s State) Evolve(e models.Event, seq int64, actor string, settled *models.MigrationSettled, known bool) State {
 	if !quiet(e) {
 		s = s.every(func(t *Ticket) {
-			if t.State == FailedUnclaimed && t.Later == 0 {
+			if (t.State == FailedUnclaimed || t.State == Refused || t.State == ObservationLost) && t.Later == 0 {
 				t.Later = seq
+			}
+			if t.State == Claimed && t.Other == 0 && !boundary(e) {
+				t.Other = seq
 			}
 		})
 	}
@@ -139,7 +170,9 @@ func (s State) Evolve(e models.Event, seq int64, actor string, settled *models.M
 			})
 		}
 	case models.ClaimTaken:
-		s = s.change(e.RequestID, func(t *Ticket) { t.State, t.Claims, t.Turns = Claimed, t.Claims+1, 0 })
+		s = s.change(e.RequestID, func(t *Ticket) {
+			t.State, t.Claims, t.Turns, t.Other, t.RefusedTurn, t.Later = Claimed, t.Claims+1, 0, 0, 0, 0
+		})
 	case models.LeaseLapsed:
 		s = s.change(e.RequestID, func(t *Ticket) {
 			t.State, t.FailedSeq = Uncertain, seq
@@ -157,11 +190,31 @@ func (s State) Evolve(e models.Event, seq int64, actor string, settled *models.M
 		s = s.change(e.RequestID, func(t *Ticket) { t.State = Queued })
 	case models.RequestIssued:
 		s = s.live(func(t *Ticket) { t.Turns++ })
+	case models.RequestRefused:
+		s = s.live(func(t *Ticket) { t.RefusedTurn = t.Turns })
+	case models.ToolUnknown:
+		s = s.live(func(t *Ticket) { t.LostTurn = t.Turns })
+	case models.ReadonlyObservationWitnessed:
+		s = s.change(e.RequestID, func(t *Ticket) {
+			t.ReadonlyObservation, t.Carried, t.RecoveryRevision = e.RecoveryID, e.Derived, e.CurrentEpoch.PolicyRevision
+			t.Witness = models.Tagged(models.TagRecovery, canon.MustMarshal(e))
+		})
+	case models.RefusalSettled:
+		s = s.change(e.RequestID, func(t *Ticket) { t.RefusedBoundary = e.RecoveryID })
 	case models.WorkerFailed:
 		s = s.live(func(t *Ticket) {
-			t.State = Uncertain
-			if t.Turns > 0 && known {
+			t.State, t.FailedSeq = Uncertain, seq
+			switch {
+			case t.Turns > 0 && known:
 				t.State = Ended
+			case t.RefusedTurn > 0 && t.RefusedTurn == t.Turns && t.RefusedBoundary == "":
+				t.State = Refused
+			case t.RefusedTurn > 0 && t.RefusedTurn == t.Turns:
+				t.State = Held // a repeated refusal
+			case t.LostTurn > 0 && t.LostTurn == t.Turns && t.RefusedBoundary != "" && t.ReadonlyObservation == "":
+				t.State = ObservationLost
+			case t.LostTurn > 0 && t.LostTurn == t.Turns && t.ReadonlyObservation != "":
+				t.State = Held // lost again
 			}
 		})
 	case models.RunFailed:
@@ -182,11 +235,21 @@ func (s State) Evolve(e models.Event, seq int64, actor string, settled *models.M
 	return s
 }
 
+// boundary events are all that may stand between a claim and the refusal of its first request (REFUSED-07).
+func boundary(e models.Event) bool {
+	switch e.(type) {
+	case models.ClaimTaken, models.CheckpointSaved, models.RequestIssued, models.RequestRefused, models.WorkerFailed, models.LeaseLapsed:
+		return true
+	}
+	return false
+}
+
 // quiet events may stand after a failure without being a later activity: the server's own note of its start, and what a
 // recovery, a reconciliation or a cancellation appends (NOCLAIM-06, NOCLAIM-07).
 func quiet(e models.Event) bool {
 	switch e.(type) {
-	case models.StartupAnnotated, models.NeverClaimedWitnessed, models.RequestRequeued, models.EffectReconciled, models.RunCancelled:
+	case models.StartupAnnotated, models.NeverClaimedWitnessed, models.RefusalSettled, models.ReadonlyObservationWitnessed,
+		models.RequestRequeued, models.EffectReconciled, models.RunCancelled:
 		return true
 	}
 	return false

@@ -129,8 +129,8 @@ func move(from, to string) bool {
 	case ticket.Queued:
 		return to == ticket.Claimed || to == ticket.FailedUnclaimed || to == ticket.Held || to == ticket.Closed
 	case ticket.Claimed:
-		return to == ticket.Uncertain || to == ticket.Completed || to == ticket.Ended || to == ticket.Closed
-	case ticket.FailedUnclaimed:
+		return to == ticket.Uncertain || to == ticket.Refused || to == ticket.ObservationLost || to == ticket.Held || to == ticket.Completed || to == ticket.Ended || to == ticket.Closed
+	case ticket.FailedUnclaimed, ticket.ObservationLost, ticket.Refused:
 		return to == ticket.Queued || to == ticket.Closed
 	case ticket.Held, ticket.Uncertain:
 		return to == ticket.Closed
@@ -154,10 +154,16 @@ func tickets(old, now kernel.State, c models.Command, _ models.Env, _ []models.E
 		if !move(was.State, t.State) {
 			return fmt.Errorf("T2: a ticket went from %s to %s", was.State, t.State)
 		}
+		if was.RefusedBoundary != "" && was.RefusedBoundary != t.RefusedBoundary ||
+			was.ReadonlyObservation != "" && (was.ReadonlyObservation != t.ReadonlyObservation || was.Carried != t.Carried || was.Witness != t.Witness) {
+			return fmt.Errorf("T4: %+v after %+v", t, was)
+		}
 		if was.NeverClaimed != "" && was.NeverClaimed != t.NeverClaimed || t.Claims < was.Claims || t.NeverClaimed != "" && was.NeverClaimed == "" && was.Claims > 0 {
 			return fmt.Errorf("T4, T5: %+v after %+v", t, was)
 		}
-		was.State, was.Turns, was.Claims, was.FailedSeq, was.Later, was.NeverClaimed = t.State, t.Turns, t.Claims, t.FailedSeq, t.Later, t.NeverClaimed
+		was.State, was.Turns, was.Claims, was.FailedSeq, was.Later, was.NeverClaimed, was.Other, was.RefusedBoundary, was.RefusedTurn,
+			was.Carried, was.LostTurn, was.ReadonlyObservation, was.RecoveryRevision, was.Witness = t.State, t.Turns, t.Claims, t.FailedSeq, t.Later, t.NeverClaimed, t.Other, t.RefusedBoundary, t.RefusedTurn,
+			t.Carried, t.LostTurn, t.ReadonlyObservation, t.RecoveryRevision, t.Witness
 		if was != t {
 			return fmt.Errorf("T3: a ticket changed: %+v", t)
 		}

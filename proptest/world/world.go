@@ -47,6 +47,9 @@ type World struct {
 
 	KeptCheckpoint *models.Digest // what the kept bytes of a ticket's checkpoint hash to, nil for what they should
 	Rebuild        func(*World) *models.Reconstruction
+	Reports        []models.Report
+	Reproduce      func(*World) *models.Reproduction
+	Observe        func(*World) *models.Reconstruction
 	Receipts       map[string]Saved
 	Trust          bool // recount from the state instead of the rows: for long walks that replay now and then
 
@@ -79,8 +82,10 @@ func Empty() *World {
 		Host: models.Host{
 			Build: "test", Catalogue: Plain("catalogue"), Module: Plain("module"), Rules: kernel.CurrentRules(), Store: "memory", StoreMajor: 1,
 		},
-		Rebuild:  (*World).ProofOne,
-		Receipts: map[string]Saved{},
+		Rebuild:   (*World).ProofOne,
+		Reproduce: (*World).Reproduced,
+		Observe:   (*World).ProofObserved,
+		Receipts:  map[string]Saved{},
 	}
 }
 
@@ -157,7 +162,7 @@ func space(c models.Command) string {
 		return "claim"
 	case models.RequestContinuity:
 		return "request"
-	case models.RecoverNeverClaimed:
+	case models.RecoverNeverClaimed, models.RecoverRefusedBoundary, models.RecoverReadonlyObservation:
 		return "recovery"
 	}
 	if models.ForFactory(c) {
@@ -210,6 +215,12 @@ func (w *World) Env(actor, id string, c models.Command) models.Env {
 	}
 	if recovers {
 		env.Pending, env.Recount, env.History = w.PendingNow(), w.Recount(), w.TicketHistory(requestID)
+		if _, ok := c.(models.RecoverReadonlyObservation); ok {
+			env.Reconstruction = w.Observe(w)
+		}
+		if _, ok := c.(models.RecoverRefusedBoundary); ok {
+			env.Reports, env.Reproduction = w.Reports, w.Reproduce(w)
+		}
 	}
 	if admits {
 		env.Pending, env.Recount, env.Reconstruction = w.PendingNow(), w.Recount(), w.Rebuild(w)

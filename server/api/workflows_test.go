@@ -14,10 +14,24 @@ import (
 )
 
 func init() {
-	for _, name := range []string{"unavailable_source_observations", "never_claimed", "original_consumption_and_budgets", "same_request_and_attempt"} {
+	for _, name := range []string{"unavailable_source_observations", "never_claimed", "original_consumption_and_budgets", "same_request_and_attempt",
+		"finite_ownership_lease", "no_original_response_or_tool_replay", "reviewed_provider_epoch", "same_request_and_budgets",
+		"no_original_callback_replay", "same_request_attempt_and_budgets", "unavailable_observation"} {
 		optional["acknowledge_"+name] = true
 	}
+	optional["corrective_epoch"], optional["corrective_validation_digest"] = true, true
 }
+
+// review is a sample of what an administrator reviewed.
+func review() models.ReviewedProviderRejectionV1 {
+	return models.ReviewedProviderRejectionV1{
+		Endpoint: "https://provider.test/v1", Executable: "exec-1", ExecutableProbe: models.PlainDigest([]byte("probe")), Model: "model-1",
+		Principal: "principal-1", ProviderEpoch: "epoch-1", SourceRevision: "1", SourceValidator: models.PlainDigest([]byte("validator")),
+		Wire: models.PlainDigest([]byte("wire")), WireLength: 4,
+	}
+}
+
+const sampleReport = `{"at_us":1,"executable_identity":"exec-1","format":"forge-report/1","kind":"executable_probe","provider_epoch":"epoch-1","source_revision":"1"}`
 
 // allowed reports whether somebody with these roles, or somebody of the test's world who adds the rest, is let in.
 func allowed(route api.Route, has []string) bool {
@@ -51,7 +65,27 @@ func continuityCalls(r *Run, candidate models.Candidate) map[string]Call {
 		}
 		return body
 	}
+	boundary := with("finite_ownership_lease", "no_original_response_or_tool_replay", "reviewed_provider_epoch", "same_request_and_budgets")
+	for _, name := range []string{"journal_digest", "policy_digest", "run_digest"} {
+		delete(boundary, name)
+	}
+	observation := with("finite_ownership_lease", "no_original_callback_replay", "same_request_attempt_and_budgets", "unavailable_observation")
+	for _, name := range []string{"journal_digest", "policy_digest", "run_digest"} {
+		delete(observation, name)
+	}
+	boundary["review"], boundary["corrective_epoch"], boundary["corrective_validation_digest"] = review(), "epoch-2", candidate.RunDigest
+	report := models.PlainDigest([]byte(sampleReport)).String()
 	return map[string]Call{
+		"PUT /api/v1/reports/{digest}":                                          {Path: "/reports/" + report, Body: sampleReport},
+		"GET /api/v1/reports/{digest}":                                          {Path: "/reports/" + report},
+		"GET " + base + "/requests/{request_id}/readonly-observation-candidate": {},
+		"GET " + base + "/requests/{request_id}/readonly-observation-recovery":  {},
+		"POST " + base + "/requests/{request_id}/readonly-observation-recoveries/{recovery_id}": {Body: observation,
+			Path: r.Base() + "/requests/request-1/readonly-observation-recoveries/recovery-9"},
+		"GET " + base + "/requests/{request_id}/rejected-boundary-recovery":   {},
+		"POST " + base + "/requests/{request_id}/rejected-boundary-candidate": {Body: review()},
+		"POST " + base + "/requests/{request_id}/rejected-boundary-recoveries/{recovery_id}": {Body: boundary,
+			Path: r.Base() + "/requests/request-1/rejected-boundary-recoveries/recovery-9"},
 		"GET " + base + "/requests/{request_id}/recovery-candidate": {},
 		"GET " + base + "/requests/{request_id}/recovery":           {},
 		"POST " + base + "/requests/{request_id}/recoveries/{recovery_id}": {Path: r.Base() + "/requests/request-1/recoveries/recovery-9",
@@ -216,5 +250,226 @@ func TestNeverClaimedRecovery(t *testing.T) {
 			t.Fatalf("%+v", receipt)
 		}
 		wantCode(t, w.Send(t, Call{As: Dana, Method: http.MethodGet, Path: r.Base() + "/requests/none/recovery-candidate"}), models.CodeNotFound)
+	})
+}
+
+// A refused first request over the API: the candidate inspects a review and writes nothing, the submission lacks nothing by name,
+// the action is saved and read back, and no other replaces it. REFUSED-03 (GET of a fresh policy, setting_off), REFUSED-12 and
+// REFUSED-13 (absent members), REFUSED-15 (the receipt), REFUSED-20, REFUSED-21, REFUSED-22, REFUSED-24, REFUSED-25.
+func TestRefusedBoundary(t *testing.T) {
+	policy := Enabled()
+	policy.AllowPreAdmissionRecovery = true
+	each(t, Options{Policy: policy}, func(t *testing.T, w *World) {
+		r := w.Hold(t, "run-1")
+		admitted := r.Admit(t, "request-1")
+		r.Claim(t, "claim-2")
+		wire := []byte("wire")
+		kept := r.Blob(t, Worker, string(wire))
+		what := review()
+		r.Append(t, models.RequestIssued{Checkpoint: admitted.Derived, Request: 2, Wire: models.PlainDigest(wire), WireBlob: kept, WireLength: 4,
+			Provider: models.ProviderDigest(what.Endpoint, what.Executable, what.Model, what.Principal, what.ProviderEpoch)})
+		r.Append(t, models.RequestRefused{Report: r.Blob(t, Worker, "refused: 422"), Request: 2})
+		r.Fail(t)
+		report := func(kind, epoch string) models.Digest {
+			data := canon.MustMarshal(map[string]any{"at_us": time.Now().UnixMicro(), "executable_identity": "exec-1", "format": "forge-report/1",
+				"kind": kind, "provider_epoch": epoch, "source_revision": "1", "found": "zero"})
+			digest := models.PlainDigest(data)
+			for range 2 {
+				a := w.Send(t, Call{As: Administrator, Method: http.MethodPut, Path: "/reports/" + digest.String(), Body: data})
+				if a.Status != http.StatusNoContent {
+					t.Fatalf("%d %s", a.Status, a.Body)
+				}
+			}
+			if a := w.Send(t, Call{As: Reader, Method: http.MethodGet, Path: "/reports/" + digest.String()}); string(a.Body) != string(data) {
+				t.Fatalf("%d %s", a.Status, a.Body)
+			}
+			return digest
+		}
+		path := r.Base() + "/requests/request-1"
+		candidate := func() models.RecoveryCandidate {
+			return Must[models.RecoveryCandidate](t, w, http.StatusOK, Call{As: Dana, Method: http.MethodPost, Path: path + "/rejected-boundary-candidate", Body: what})
+		}
+		send := func(id string, body any) Answer {
+			return w.Send(t, Call{As: Dana, Method: http.MethodPost, Path: path + "/rejected-boundary-recoveries/" + id, Body: body})
+		}
+		before := snapshot(t, w)
+		c := candidate() // no report is kept yet
+		if c.Eligible || c.Holds[0].Code != models.CodeRefusalNotReviewed {
+			t.Fatalf("%v", c.Holds)
+		}
+		if snapshot(t, w) != before {
+			t.Fatal("a candidate wrote something")
+		}
+		what.SourceValidator, what.ExecutableProbe = report("source_validator", "epoch-1"), report("executable_probe", "epoch-1")
+		correction := report("corrective_validation", "epoch-2")
+		before = snapshot(t, w)
+		if c = candidate(); !c.Eligible {
+			t.Fatalf("%v", c.Holds)
+		}
+		body := map[string]any{
+			"acknowledge_finite_ownership_lease": true, "acknowledge_no_original_response_or_tool_replay": true,
+			"acknowledge_reviewed_provider_epoch": true, "acknowledge_same_request_and_budgets": true, "candidate_digest": c.CandidateDigest,
+			"corrective_epoch": "epoch-2", "corrective_validation_digest": correction, "review": what, "valid_for_seconds": 600,
+		}
+		for name := range body {
+			less := maps.Clone(body)
+			delete(less, name)
+			code := models.CodeRequestMalformed
+			switch {
+			case len(name) > 12 && name[:12] == "acknowledge_":
+				code = models.CodeAcknowledgementMissing
+				for _, value := range []any{false, 1, "true"} {
+					other := maps.Clone(body)
+					other[name] = value
+					wantCode(t, send("rec-1", other), code)
+				}
+			case name == "valid_for_seconds":
+				code = models.CodeWindowInvalid
+			case len(name) > 11 && name[:11] == "corrective_":
+				code = models.CodeCorrectiveValidationMissing
+			}
+			wantCode(t, send("rec-1", less), code)
+		}
+		var members map[string]any
+		if err := canon.Decode(canon.MustMarshal(what), &members); err != nil {
+			t.Fatal(err)
+		}
+		for name := range members {
+			less, other := maps.Clone(body), maps.Clone(members)
+			delete(other, name)
+			less["review"] = other
+			wantCode(t, send("rec-1", less), models.CodeRequestMalformed)
+		}
+		if snapshot(t, w) != before {
+			t.Fatal("something was written")
+		}
+		wantCode(t, w.Send(t, Call{As: Dana, Method: http.MethodGet, Path: path + "/rejected-boundary-recovery"}), models.CodeNotFound)
+		first, again := send("rec-1", body), send("rec-1", body)
+		read := w.Send(t, Call{As: Dana, Method: http.MethodGet, Path: path + "/rejected-boundary-recovery"})
+		if first.Status != http.StatusAccepted || again.Status != http.StatusOK || string(first.Body) != string(again.Body) || string(first.Body) != string(read.Body) {
+			t.Fatalf("%d %s\n%d %s\n%d %s", first.Status, first.Body, again.Status, again.Body, read.Status, read.Body)
+		}
+		after := snapshot(t, w)
+		wantCode(t, send("rec-2", body), models.CodeRecoveryRecorded)
+		body["valid_for_seconds"] = 601
+		wantCode(t, send("rec-1", body), models.CodeRequestConflict)
+		wantCode(t, w.Send(t, Call{As: Dana, Method: http.MethodPost, Path: path + "/recoveries/rec-1", Body: recoveryBody(c, 600)}), models.CodeRequestConflict)
+		if snapshot(t, w) != after {
+			t.Fatal("something was written")
+		}
+		if receipt := r.Claim(t, "claim-3"); receipt.RequestID != "request-1" || receipt.Checkpoint != admitted.Derived {
+			t.Fatalf("%+v", receipt)
+		}
+		off := *Enabled()
+		w.PutPolicy(t, off)
+		wantCode(t, send("rec-3", body), models.CodeRecoveryRecorded)
+	})
+}
+
+// A lost evidence observation over the API, after a refusal recovery: the candidate writes nothing, each acknowledgement must be the
+// Boolean true, the action is saved, read back and not replaced. ROBS-03, ROBS-19, ROBS-20, ROBS-21, ROBS-23, ROBS-24, ROBS-25,
+// ROBS-26, ROBS-27; ROBS-02 (the provider action for this turn).
+func TestReadonlyObservation(t *testing.T) {
+	policy := Enabled()
+	policy.AllowPreAdmissionRecovery, policy.AllowReadonlyObservationRecovery = true, true
+	each(t, Options{Policy: policy}, func(t *testing.T, w *World) {
+		r := w.Hold(t, "run-1")
+		admitted := r.Admit(t, "request-1")
+		path := r.Base() + "/requests/request-1"
+		send := func(route string, body any) Answer {
+			return w.Send(t, Call{As: Dana, Method: http.MethodPost, Path: path + "/" + route, Body: body})
+		}
+		// The refusal and its recovery.
+		r.Claim(t, "claim-2")
+		what := review()
+		r.Append(t, models.RequestIssued{Checkpoint: admitted.Derived, Request: 2, Wire: models.PlainDigest([]byte("wire")), WireBlob: r.Blob(t, Worker, "wire"), WireLength: 4,
+			Provider: models.ProviderDigest(what.Endpoint, what.Executable, what.Model, what.Principal, what.ProviderEpoch)})
+		r.Append(t, models.RequestRefused{Report: r.Blob(t, Worker, "refused: 422"), Request: 2})
+		r.Fail(t)
+		report := func(kind, epoch string) models.Digest {
+			data := canon.MustMarshal(map[string]any{"at_us": time.Now().UnixMicro(), "executable_identity": "exec-1", "format": "forge-report/1",
+				"kind": kind, "provider_epoch": epoch, "source_revision": "1"})
+			digest := models.PlainDigest(data)
+			if a := w.Send(t, Call{As: Dana, Method: http.MethodPut, Path: "/reports/" + digest.String(), Body: data}); a.Status != http.StatusNoContent {
+				t.Fatalf("%d %s", a.Status, a.Body)
+			}
+			return digest
+		}
+		what.SourceValidator, what.ExecutableProbe = report("source_validator", "epoch-1"), report("executable_probe", "epoch-1")
+		correction := report("corrective_validation", "epoch-2")
+		seen := Must[models.RecoveryCandidate](t, w, http.StatusOK, Call{As: Dana, Method: http.MethodPost, Path: path + "/rejected-boundary-candidate", Body: what})
+		provider := map[string]any{
+			"acknowledge_finite_ownership_lease": true, "acknowledge_no_original_response_or_tool_replay": true,
+			"acknowledge_reviewed_provider_epoch": true, "acknowledge_same_request_and_budgets": true, "candidate_digest": seen.CandidateDigest,
+			"corrective_epoch": "epoch-2", "corrective_validation_digest": correction, "review": what, "valid_for_seconds": 600,
+		}
+		if a := send("rejected-boundary-recoveries/rec-1", provider); a.Status != http.StatusAccepted {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+		// The lost observation.
+		r.Claim(t, "claim-3")
+		tokens := models.Tokens{Input: 5, Output: 6}
+		calls := []FakeCall{{Args: `{}`, Class: models.ClassSourceObservation, ID: "call-8"}, {Args: `{}`, Class: models.ClassEvidenceRead, ID: "call-9"}}
+		response := Response(tokens, calls...)
+		kept := r.Blob(t, Worker, string(response))
+		facts := []models.Fact{
+			models.RequestIssued{Checkpoint: admitted.Derived, Request: 3, Wire: models.PlainDigest([]byte("wire")), WireBlob: r.Blob(t, Worker, "wire"), WireLength: 4},
+			models.ResponseKept{Length: int64(len(response)), Request: 3, Response: kept},
+			models.ResponseConsumed{Calls: 2, Request: 3, Response: kept, Tokens: tokens},
+		}
+		for i, c := range calls {
+			facts = append(facts, models.CallGranted{Args: models.SaltedBlob(r.Salt, []byte(c.Args)), Class: c.Class, Cut: models.PlainDigest([]byte("cut")),
+				ID: models.SaltedBlob(r.Salt, []byte(c.ID)), Position: int64(i), Request: 3}, models.CallIntended{Position: int64(i), Request: 3})
+		}
+		r.Append(t, append(facts, models.CallReturned{Position: 0, Request: 3, Result: r.Blob(t, Worker, `["a"]`)}, models.ToolUnknown{Position: 1, Request: 3})...)
+		r.Fail(t)
+
+		before := snapshot(t, w)
+		c := Must[models.RecoveryCandidate](t, w, http.StatusOK, Call{As: Dana, Method: http.MethodGet, Path: path + "/readonly-observation-candidate"})
+		if !c.Eligible {
+			t.Fatalf("%v", c.Holds)
+		}
+		body := map[string]any{
+			"acknowledge_finite_ownership_lease": true, "acknowledge_no_original_callback_replay": true,
+			"acknowledge_same_request_attempt_and_budgets": true, "acknowledge_unavailable_observation": true, "candidate_digest": c.CandidateDigest,
+			"valid_for_seconds": 600,
+		}
+		with := func(name string, value any) map[string]any {
+			out := maps.Clone(body)
+			if out[name] = value; value == nil {
+				delete(out, name)
+			}
+			return out
+		}
+		for name := range body {
+			if len(name) > 12 && name[:12] == "acknowledge_" {
+				for _, value := range []any{nil, false, 1, "true"} {
+					wantCode(t, send("readonly-observation-recoveries/rec-2", with(name, value)), models.CodeAcknowledgementMissing)
+				}
+			}
+		}
+		wantCode(t, send("readonly-observation-recoveries/rec-2", with("unknown", 1)), models.CodeRequestMalformed)
+		wantCode(t, send("readonly-observation-recoveries/rec-2", with("candidate_digest", nil)), models.CodeRequestMalformed)
+		wantCode(t, send("readonly-observation-recoveries/rec-2", with("candidate_digest", models.PlainDigest([]byte("x")))), models.CodeDigestStale)
+		wantCode(t, send("readonly-observation-recoveries/rec-2", with("valid_for_seconds", nil)), models.CodeWindowInvalid)
+		wantCode(t, send("readonly-observation-recoveries/rec-1", body), models.CodeRequestConflict) // one space of ids for the three workflows
+		wantCode(t, send("rejected-boundary-recoveries/rec-9", provider), models.CodeRecoveryRecorded)
+		if snapshot(t, w) != before {
+			t.Fatal("something was written")
+		}
+		first, again := send("readonly-observation-recoveries/rec-2", body), send("readonly-observation-recoveries/rec-2", body)
+		read := w.Send(t, Call{As: Dana, Method: http.MethodGet, Path: path + "/readonly-observation-recovery"})
+		if first.Status != http.StatusAccepted || again.Status != http.StatusOK || string(first.Body) != string(again.Body) || string(first.Body) != string(read.Body) {
+			t.Fatalf("%d %s\n%d %s\n%d %s", first.Status, first.Body, again.Status, again.Body, read.Status, read.Body)
+		}
+		after := snapshot(t, w)
+		wantCode(t, send("readonly-observation-recoveries/rec-3", body), models.CodeRecoveryRecorded)
+		wantCode(t, send("readonly-observation-recoveries/rec-2", with("valid_for_seconds", 601)), models.CodeRequestConflict)
+		if snapshot(t, w) != after {
+			t.Fatal("something was written")
+		}
+		if receipt := r.Claim(t, "claim-4"); receipt.Checkpoint == admitted.Derived || receipt.RequestID != "request-1" {
+			t.Fatalf("%+v", receipt)
+		}
 	})
 }

@@ -474,7 +474,11 @@ func (c *checker) admissions(ctx context.Context) error {
 			}
 			return data, nil
 		}}
-		again, _, err := turn.rebuild(ctx)
+		rebuild := turn.rebuild
+		if r.CommandName == (models.RecoverReadonlyObservation{}).Verb() {
+			rebuild = turn.observe
+		}
+		again, _, err := rebuild(ctx)
 		if err != nil {
 			return err
 		}

@@ -87,6 +87,11 @@ const maxRebuilds = 3
 // Do executes a command for a run. id is the caller's own: the claim id, the request id, or that of the batch. An error
 // that is a *models.Refusal is the answer; nothing was written.
 func (e *Engine) Do(ctx context.Context, caller Caller, run, id string, c models.Command) (Answer, error) {
+	return e.execute(ctx, caller, run, id, c)
+}
+
+// execute is Do with blobs of the run that the commit keeps.
+func (e *Engine) execute(ctx context.Context, caller Caller, run, id string, c models.Command, kept ...Blob) (Answer, error) {
 	if !costly(c) {
 		return e.do(ctx, caller, run, id, c, nil)
 	}
@@ -103,6 +108,7 @@ func (e *Engine) Do(ctx context.Context, caller Caller, run, id string, c models
 		if err != nil {
 			return Answer{}, err
 		}
+		built.blobs = append(built.blobs, kept...)
 		answer, err := e.do(ctx, caller, run, id, c, &built)
 		if !errors.Is(err, errMoved) {
 			return answer, err
@@ -154,7 +160,7 @@ func (e *Engine) do(ctx context.Context, caller Caller, run, id string, c models
 			if built.recount.Head != s.Head {
 				return nil, errMoved
 			}
-			env.Reconstruction, env.Recount, env.History = built.reconstruction, &built.recount, built.history
+			built.fill(&env)
 		}
 		if refusal := steady(&env, max(l.Run.At, l.Factory.At)); refusal != nil {
 			return nil, refusal
@@ -301,7 +307,7 @@ func key(factory, run, id string, c models.Command) Key {
 		return Key{Factory: factory, Space: SpaceClaim, Run: run, ID: id}
 	case models.RequestContinuity:
 		return Key{Factory: factory, Space: SpaceRequest, ID: id}
-	case models.RecoverNeverClaimed:
+	case models.RecoverNeverClaimed, models.RecoverRefusedBoundary, models.RecoverReadonlyObservation:
 		return Key{Factory: factory, Space: SpaceRecovery, ID: id}
 	}
 	return Key{Factory: factory, Space: SpaceCommand, Run: run, ID: id}

@@ -18,6 +18,8 @@ type rebuilt struct {
 	recount        models.Recount
 	reconstruction *models.Reconstruction // nil where the rows hold no closure to reconstruct
 	history        *models.TicketHistory  // for a recovery
+	reproduction   *models.Reproduction   // of a refused request
+	reports        []models.Report
 	blobs          []Blob
 }
 

@@ -17,7 +17,12 @@ func costly(c models.Command) bool {
 
 // recovery is the request that a recovery names, and whether the command is one.
 func recovery(c models.Command) (requestID string, ok bool) {
-	if c, ok := c.(models.RecoverNeverClaimed); ok {
+	switch c := c.(type) {
+	case models.RecoverNeverClaimed:
+		return c.RequestID, true
+	case models.RecoverRefusedBoundary:
+		return c.RequestID, true
+	case models.RecoverReadonlyObservation:
 		return c.RequestID, true
 	}
 	return "", false
@@ -34,7 +39,23 @@ func (e *Engine) prepare(ctx context.Context, factory string, v view, c models.C
 		return rebuilt{}, err
 	}
 	history, err := e.history(ctx, factory, v, requestID)
-	return rebuilt{recount: recount, history: &history}, err
+	built := rebuilt{recount: recount, history: &history}
+	if c, ok := c.(models.RecoverRefusedBoundary); ok && err == nil {
+		err = e.boundary(ctx, factory, v, c, &built)
+	}
+	if _, ok := c.(models.RecoverReadonlyObservation); ok && err == nil {
+		turn := sealedTurn{sandbox: e.sandbox, salt: v.run.Salt, state: v.state, blob: func(d models.Digest) ([]byte, error) {
+			return e.store.Blob(ctx, factory, v.run.Run, d)
+		}}
+		built.reconstruction, built.blobs, err = turn.observe(ctx)
+		err = e.outcome(err)
+	}
+	return built, err
+}
+
+// fill hands what was prepared to the decision.
+func (b rebuilt) fill(env *models.Env) {
+	env.Reconstruction, env.Recount, env.History, env.Reproduction, env.Reports = b.reconstruction, &b.recount, b.history, b.reproduction, b.reports
 }
 
 // history reads what the rows say of a request, and whether the checkpoint to start from is still kept as named.
@@ -68,8 +89,8 @@ func (e *Engine) RecoveryCandidate(ctx context.Context, caller Caller, run, requ
 		return models.RecoveryCandidate{}, err
 	}
 	env := e.env(caller, v.factory, v.state, c, v.now, v.lease, nil)
-	env.Recount, env.History = &built.recount, built.history
-	candidate, refusal := kernel.RecoveryCandidate(v.state, models.WorkflowNeverClaimed, requestID, env)
+	built.fill(&env)
+	candidate, refusal := kernel.RecoveryCandidate(v.state, requestID, env)
 	if refusal != nil {
 		return candidate, refusal
 	}

@@ -67,7 +67,11 @@ func (f *Fake) Call(_ context.Context, function string, frames []engine.Frame, p
 	f.calls++
 	f.mu.Unlock()
 	sealed := engine.Sealed{Frames: frames}
-	if function != "reconstruct" {
+	if function == "reproduce" { // the fake's pending requests are named by their checkpoint
+		return engine.Sealed{Result: []byte(`{"holds":[],"length":4,"served":0}`), Frames: []engine.Frame{{Name: "wire", Data: []byte("wire")}}}, nil
+	}
+	observes := function == "observe" // a lost evidence read, with a list whose own result is kept
+	if function != "reconstruct" && !observes {
 		return engine.Sealed{}, fmt.Errorf("fake sandbox: no function %q", function)
 	}
 	var r fakeResponse
@@ -102,6 +106,12 @@ func (f *Fake) Call(_ context.Context, function string, frames []engine.Frame, p
 		closing := models.ClosingResult{Position: position, Result: models.ResultInvalidQuery}
 		if c.Class == models.ClassSourceObservation {
 			closing.Result, result.Version = models.ResultObservationUnavailable, 2
+		}
+		if observes {
+			result.Version = 1
+			if closing.Result = models.ResultObservationUnavailable; c.Class == models.ClassSourceObservation {
+				closing.Result = models.ResultRetained
+			}
 		}
 		result.Closing = append(result.Closing, closing)
 		out = append(out, engine.Frame{Name: fmt.Sprintf("call_%d_id", i), Data: []byte(c.ID)},
