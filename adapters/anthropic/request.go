@@ -288,6 +288,31 @@ func (w *writer) file(item *pyjson.Value, path string) (*pyjson.Value, error) {
 	}
 }
 
+// found renders the result of a local search for tools as references, where tools are kept back on the wire; nil where not.
+func (w *writer) found(part *pyjson.Value) *pyjson.Value {
+	deferred := false
+	for _, def := range wire.Items(w.a.Params, "function_tools") {
+		deferred = deferred || def.Get("defer_loading").IsTrue()
+	}
+	if !deferred || wire.TextOf(part, "tool_kind") != "tool-search" {
+		return nil
+	}
+	refs := pyjson.NewArray()
+	for _, match := range wire.Items(part.Get("content"), "discovered_tools") {
+		if w.declared[wire.TextOf(match, "name")] {
+			refs.Items = append(refs.Items, wire.Obj("tool_name", match.Get("name"), "type", "tool_reference"))
+		}
+	}
+	if len(refs.Items) == 0 {
+		text := wire.TextOf(part.Get("content"), "message")
+		if text == "" {
+			text = "No matching tools found. The tools you need may not be available."
+		}
+		refs.Items = append(refs.Items, textBlock(text))
+	}
+	return refs
+}
+
 func (w *writer) toolReturn(part *pyjson.Value, path string) (*pyjson.Value, error) {
 	id, err := callID(part, path)
 	if err != nil {
@@ -296,6 +321,9 @@ func (w *writer) toolReturn(part *pyjson.Value, path string) (*pyjson.Value, err
 	r, err := wire.NewReturn(part, path)
 	if err != nil {
 		return nil, err
+	}
+	if refs := w.found(part); refs != nil {
+		return wire.Obj("tool_use_id", id, "type", "tool_result", "content", refs, "is_error", false), nil
 	}
 	content := pyjson.NewArray()
 	for _, item := range r.Items(false, false) {
