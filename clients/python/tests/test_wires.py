@@ -8,14 +8,11 @@ from typing import Any
 
 import pytest
 from openai import AsyncOpenAI
-from pydantic import BaseModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from living import Life, Small
-from provider import Provider, anthropic, chat, chat_stream, cut_after, drop, google, responses
-
-CALLS = (('call-1', 'look', '{"what": "a",  "z": 1}'), ('call-2', 'put', '{"what":"b"}'))
+from provider import Provider, anthropic, chat, google, responses
 
 
 def chat_model(url: str) -> Any:

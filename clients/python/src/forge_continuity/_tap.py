@@ -63,7 +63,7 @@ def tap(model: Any) -> None:
             client._transport = _tapped(client._transport)
             client._mounts = {pattern: t and _tapped(t) for pattern, t in client._mounts.items()}
             setattr(client, _TAPPED, True)
-    sdk = getattr(model, 'client', None)
+    sdk: Any = getattr(model, 'client', None)
     if isinstance(getattr(sdk, 'max_retries', None), int):
         sdk.max_retries = 0
 
@@ -77,7 +77,7 @@ def _tapped(inner: Any) -> Any:
 
 
 def _make(base: type, library: Any) -> type:
-    class Tap(base):  # type: ignore[misc, valid-type]
+    class Tap(base):  # type: ignore[misc]
         def __init__(self, inner: Any):
             self.inner = inner
 
@@ -115,7 +115,7 @@ def _make(base: type, library: Any) -> type:
         async def aclose(self) -> None:
             await self.inner.aclose()
 
-    class Kept(library.AsyncByteStream):  # type: ignore[misc, name-defined]
+    class Kept(library.AsyncByteStream):  # type: ignore[misc]
         """A stream that is kept before its end is told: the SDK cannot finish a response that is not recorded."""
 
         def __init__(self, response: Any, exchange: Exchange):

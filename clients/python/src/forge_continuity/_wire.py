@@ -169,14 +169,15 @@ def review_body(review: ReviewedProviderRejectionV1) -> dict[str, Any]:
     members = {*_REVIEW_TEXTS, *_REVIEW_DIGESTS, *_REVIEW_COUNTS, 'wire_length'}
     if not isinstance(review, dict) or set(review) != members:
         raise ArgumentRefused('review', 'must have exactly the members of ReviewedProviderRejectionV1')
+    body: dict[str, Any] = dict(review)
     for name in _REVIEW_TEXTS:
-        a_text(f'review.{name}', review[name])
+        a_text(f'review.{name}', body[name])
     for name in _REVIEW_DIGESTS:
-        a_digest(f'review.{name}', review[name])
+        a_digest(f'review.{name}', body[name])
     for name in _REVIEW_COUNTS:
-        an_integer(f'review.{name}', review[name], 0, 0, 'review_counts_not_zero')
-    an_integer('review.wire_length', review['wire_length'], 1, 2**63 - 1)
-    return dict(review)
+        an_integer(f'review.{name}', body[name], 0, 0, 'review_counts_not_zero')
+    an_integer('review.wire_length', body['wire_length'], 1, 2**63 - 1)
+    return body
 
 
 def registration_body(registration: Registration) -> dict[str, Any]:

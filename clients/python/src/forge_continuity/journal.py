@@ -57,7 +57,7 @@ class Journal:
         self.renewable = not self.claim['request_id']
         self.lease_seconds = lease_seconds
         self.stop: Stopped | None = None
-        self.on_stop: Callable[[Stopped], None] | None = None
+        self.on_stop: Callable[[Stopped], object] | None = None
         self.ended = False
         self._expires_at = self.claim['expires_at']
         self._lease_ends = lease_ends

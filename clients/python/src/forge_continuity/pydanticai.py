@@ -80,7 +80,7 @@ class ForgeCapability(AbstractCapability[Any]):
         if session is None:
             raise UserError('an agent with a ForgeCapability runs through a claimed run: see forge_continuity.worker')
         if isinstance(session, _Capture):
-            return _Recording(self, session)  # type: ignore[arg-type]
+            return _Recording(self, session)
         if session.recording is not None:
             raise UserError('another agent is being recorded into this claim; nested agents need a model without this capability')
         session.recording = recording = _Recording(self, session)
@@ -126,7 +126,7 @@ class _Recording(AbstractCapability[Any]):
         if where or not isinstance(ctx.messages[-1], ModelRequest):
             raise session.stop('history_unsupported', 'The request is not the end of the history that the agent keeps.', path=where or 'last')
         frozen = canonical.stored(dict(session.contract.value))
-        where = canonical.difference(canonical.stored(contract), frozen)
+        where = canonical.difference(_static(canonical.stored(contract)), _static(frozen))
         if where:
             raise session.stop('contract_changed', "The agent's contract is not the one that the run froze.", path=f'contract{where}')
         resuming, session.first_request = session.first_request and session.record is not None, False
@@ -395,6 +395,9 @@ async def capture_contract(agent: Agent[Any, Any], prompt: str, *, deps: Any = N
 def render_contract(model: Model, settings: Any, params: ModelRequestParameters) -> dict[str, Any]:
     """Returns the frozen contract, from what the agent really rendered for a request."""
     output = params.output_object
+    if params.output_mode == 'auto':  # newer versions settle it once per run, with the first request, and older ones never say so
+        _, settled = model.prepare_request(settings, params)
+        params = replace(params, output_mode=settled.output_mode, allow_text_output=settled.allow_text_output)
     contract: dict[str, Any] = {
         'model': {'provider': model.system, 'name': model.model_name, 'base_url': model.base_url, 'settings': dict(settings or {})},
         'instructions': [{'content': part.content, 'dynamic': part.dynamic} for part in params.instruction_parts or []],
@@ -496,6 +499,12 @@ async def load(session: Session) -> tuple[str | None, list[ModelMessage] | None,
 
 def _disagrees(path: str, **details: str) -> Stopped:
     return Stopped('sdk_disagrees', 'The installed SDK reads the checkpoint differently from what the claim binds.', {'path': path, **details})
+
+
+def _static(contract: dict[str, Any]) -> dict[str, Any]:
+    """Returns what may never change of a contract: not the text of instructions that the agent makes anew for each request."""
+    instructions = [{**part, 'content': ''} if part['dynamic'] else part for part in contract['instructions']]
+    return {**contract, 'instructions': instructions}
 
 
 def _plain(adapter: TypeAdapter[Any], value: Any) -> Any:
