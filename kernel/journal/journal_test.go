@@ -123,3 +123,15 @@ func chains(t *rapid.T) {
 
 func TestChains(t *testing.T) { rapid.Check(t, chains) }
 func FuzzChains(f *testing.F) { f.Fuzz(rapid.MakeFuzz(chains)) }
+
+// A row's place in its command is one of 0 to n-1, also where no other row tells.
+func TestPlaceInTheCommand(t *testing.T) {
+	for _, c := range []struct{ i, n int64 }{{0, 0}, {0, -1}, {-1, 1}, {1, 1}, {2, 1}} {
+		rows := []models.Row{{Format: 1, Rules: 1, Factory: "f", Run: "r", Seq: 1, Cmd: 1, I: c.i, N: c.n, CommandID: "id", CommandName: "do", Command: []byte("{}"), Env: []byte("{}")}}
+		journal.Seal(models.Digest{}, rows)
+		var chain journal.Chain
+		if r := chain.Next(rows[0]); r == nil || r.Code != models.CodeJournalBroken {
+			t.Errorf("row %d of %d: %v", c.i, c.n, r)
+		}
+	}
+}
