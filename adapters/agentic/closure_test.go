@@ -2,13 +2,14 @@ package agentic
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/forge-continuity/forge/adapters/pyjson"
 )
 
 // A record that says something else than the journal and the registration beside it is held, and nothing is derived from it.
-// ELIG-02 (bound to the others), PREVIEW-03, OBS-23, REC-11 (the registered contract).
+// ELIG-02 (bound to the others), PREVIEW-03, OBS-23, REC-09, REC-11 (the registered contract).
 func TestRecordBesideTheJournal(t *testing.T) {
 	number := func(n int64) func(*pyjson.Value) *pyjson.Value {
 		return func(*pyjson.Value) *pyjson.Value { return pyjson.NewInt(n) }
@@ -50,6 +51,9 @@ func TestRecordBesideTheJournal(t *testing.T) {
 			r := runClosed(t, h)
 			if len(r.Result.Holds) == 0 || r.Result.Holds[0].Code != c.code || r.Derived != nil {
 				t.Fatalf("holds %+v, want %s", r.Result.Holds, c.code)
+			}
+			if d := string(r.Result.Holds[0].Details); c.code == "contract_changed" && !strings.Contains(d, `"path":"/contract`) {
+				t.Fatalf("details %s name no path", d)
 			}
 		})
 	}
