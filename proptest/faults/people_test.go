@@ -31,10 +31,10 @@ func administrator(t testing.TB, e *engine.Engine) string {
 	return secret
 }
 
-// createFactory makes the factory and its staff at the server.
-func createFactory(t testing.TB, e *engine.Engine, url string, transport http.RoundTripper) load.People {
+// hire makes the staff of the factory at the server.
+func hire(t testing.TB, url, token string, transport http.RoundTripper) load.People {
 	t.Helper()
-	admin, err := forge.New(url, administrator(t, e), transport)
+	admin, err := forge.New(url, token, transport)
 	if err != nil {
 		t.Fatal(err)
 	}

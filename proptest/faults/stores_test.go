@@ -4,6 +4,7 @@ package faults
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -17,7 +18,18 @@ import (
 	"github.com/forge-continuity/forge/server/engine"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+func TestMain(m *testing.M) { pgtest.Main(tidy{m}) }
+
+// tidy removes the program that the tests built.
+type tidy struct{ *testing.M }
+
+func (m tidy) Run() int {
+	code := m.M.Run()
+	if program != "" {
+		_ = os.RemoveAll(filepath.Dir(program))
+	}
+	return code
+}
 
 // store is a kind of database: flags that make forge serve open it, and a way to open it here.
 type store struct {
@@ -56,5 +68,5 @@ func (s store) world(t *testing.T) *apitest.World {
 func (s store) inProcess(t *testing.T) load.People {
 	t.Helper()
 	w := s.world(t)
-	return createFactory(t, w.Engine, w.URL, nil)
+	return hire(t, w.URL, administrator(t, w.Engine), nil)
 }

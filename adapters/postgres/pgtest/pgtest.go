@@ -64,7 +64,7 @@ func Open(t testing.TB) string {
 
 // Main runs the tests of a package and ends the container that they started. Where the cleaning container of
 // testcontainers runs, a package may do without it.
-func Main(m *testing.M) {
+func Main(m interface{ Run() int }) {
 	code := m.Run()
 	if err := stop(); err != nil {
 		fmt.Fprintf(os.Stderr, "pgtest: %v\n", err)
