@@ -107,6 +107,8 @@ def test_lost_fence_stops_the_agent(factory, tmp_path):
         assert life.sessions[0].journal.stop.code in ('fence_lost', 'lease_expired')
         assert small.effects == [] and len(provider.bodies) == 1
         assert life.kinds()[-1] == 'claim.taken'
+        (lost,) = (tmp_path / 'spool' / 'lost').iterdir()  # what it had seen is not lost
+        assert [b.facts[0].kind for b in ClaimSpool(lost).pending()] == ['response.consumed']
     proxy.close()
 
 
@@ -261,6 +263,27 @@ def test_structured_output(factory, tmp_path):
         assert life.results == [Answer(what='x', many=2)]
         (done,) = [r['payload'] for r in life.rows() if r['kind'] == 'run.completed']
         assert life.blob(done['result']) == b'{"many":2,"what":"x"}'
+
+
+def test_output_function_is_an_effect(factory, tmp_path):
+    """It runs once, after its intent; died in the middle of it, its effect is unknown."""
+    done: list[int] = []
+
+    def book(many: int) -> str:
+        """Book so many."""
+        done.append(many)
+        return f'booked {many}'
+
+    with Provider([chat(('c1', 'final_result', '{"many":2}'))]) as provider:
+        small = Small(lambda: chat_model(provider.url), output_type=book)
+        life = Life(factory, tmp_path / 'a', small)
+        life.work()
+        assert life.results == ['booked 2'] and done == [2]
+        assert life.kinds()[-3:] == ['call.intended', 'call.returned', 'run.completed']
+        life = Life(factory, tmp_path / 'b', small)
+        life.die_at('acknowledged call.intended')
+        life.work(again=True)
+        assert len(done) == 1 and 'unknown_effect' in life.holds() and life.kinds()[-1] == 'worker.failed'
 
 
 def dead_at_checkpoint(factory, tmp_path, provider) -> Life:

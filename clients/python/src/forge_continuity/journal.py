@@ -2,12 +2,12 @@
 
 Invariants:
 
-* J1. A batch is on disk before it is sent, and stays there until it is answered.
+* J1. A batch is on disk before it is sent, and stays there until it is accepted, or is an intent that was refused.
 * J2. When ``append`` returns, the batch stands in the run's journal. An effect comes after its intent's ``append``.
 * J3. A batch is sent again only as it was kept: same id, same content. Only the server's silence or its own "not now" leads to
   that, and only while the lease may still stand.
-* J4. After the first stop every caller gets that stop, and nothing is appended any more but the owner's report of its own
-  end, where the claim still stands.
+* J4. After the first stop no intent is appended and every caller gets that stop. A fact that is reported later happened all the
+  same: it is appended where the claim still stands, and kept in the spool where it does not.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ class Journal:
         self.run_id, self.fence = self.claim['run'], self.claim['fence']
         self.renewable = not self.claim['request_id']
         self.lease_seconds = lease_seconds
+        self._period = min(lease_seconds, max(0.0, lease_ends - time.monotonic())) / 3  # a claim may get less than it asked for
         self.stop: Stopped | None = None
         self.on_stop: Callable[[Stopped], object] | None = None
         self.ended = False
@@ -111,7 +112,7 @@ class Journal:
             if left <= 0:
                 self._stop(Stopped('lease_expired', 'The time for which this run was leased has run out.'))
                 return
-            pause = left if not self.renewable else min(left, max(0.05, renewed + self.lease_seconds / 3 - time.monotonic()))
+            pause = left if not self.renewable else min(left, max(0.05, renewed + self._period - time.monotonic()))
             await asyncio.sleep(pause)
             if not self.renewable or self.ended or self.remaining <= 0:
                 continue
@@ -120,14 +121,14 @@ class Journal:
                 expires = await self.forge.renew(self.run_id, self.claim['claim_id'], self.fence, self.lease_seconds)
             except RefusedError as refusal:
                 if refusal.code in NOT_NOW:
-                    renewed = before - self.lease_seconds / 3 + LONGEST_WAIT
+                    renewed = before - self._period + LONGEST_WAIT
                 elif refusal.code in GONE:
                     self._stop(Stopped.by(refusal))
                 else:  # the lease stands as it is and ends when it ends, such as before a deadline
                     log.warning('lease of run %s is not renewed: %s', self.run_id, refusal)
                     self.renewable = False
             except ForgeError:
-                renewed = before - self.lease_seconds / 3 + LONGEST_WAIT
+                renewed = before - self._period + LONGEST_WAIT
             else:
                 # Its end moved by as much on the server's clock as here, and the answer can only have come later.
                 self._lease_ends += (expires - self._expires_at) / 1e6
@@ -144,7 +145,7 @@ class Journal:
 
     async def append(self, *facts: Fact, last: bool = False) -> int:
         """Reports facts, with the content that they name, and returns the number of the first row that they became. Raises
-        ``Stopped`` when the agent must not go on. ``last`` is for the report that ends the claim, which may follow a stop.
+        ``Stopped`` when the agent must not go on. ``last`` is for the report that ends the claim, whose caller knows of the stop.
 
         A caller that is cancelled does not take the report with it: what was kept is still sent.
         """
@@ -154,15 +155,17 @@ class Journal:
         task.add_done_callback(lambda t: t.cancelled() or t.exception())  # a cancelled caller does not ask
         return await asyncio.shield(task)
 
-    def _check(self, last: bool = False) -> None:
-        if self.stop is not None and not (last and self.stop.code not in GONE):
+    def _check(self, intent: bool = True) -> None:
+        if self.stop is not None and (intent or self.stop.code in GONE):
             raise self.stop
+        if self.ended:
+            raise Stopped('fact_out_of_order', 'Nothing follows the end of a claim.')
 
     async def _append(self, facts: tuple[Fact, ...], last: bool) -> int:
+        intent = facts[-1].kind in INTENTS
         async with self._lock:
-            self._check(last)
-            if self.ended:
-                raise Stopped('fact_out_of_order', 'Nothing follows the end of a claim.')
+            if intent:
+                self._check()
             text = repr([f.data for f in facts])
             named = {name: data for name, data in self._content.items() if name in text}
             self._count += 1
@@ -172,7 +175,11 @@ class Journal:
                 del self._content[name]
             if self._observer is not None:
                 self._observer('spooled', facts)
-            return await self._deliver(batch, last)
+            self._check(intent)
+            first = await self._deliver(batch, intent)
+            if self.stop is not None and not last:
+                raise self.stop
+            return first
 
     async def flush(self, standing: set[str]) -> None:
         """Sends what an earlier process of this worker kept under this claim and got no answer to. ``standing`` are the commands that
@@ -187,11 +194,13 @@ class Journal:
                 else:
                     await self._deliver(batch)
 
-    async def _deliver(self, batch: Batch, last: bool = False) -> int:
+    async def _deliver(self, batch: Batch, intent: bool = False) -> int:
         try:
-            first = await self._until_answered(lambda: self._send(batch), last)
+            first = await self._until_answered(lambda: self._send(batch), intent)
         except RefusedError as refusal:
-            self.spool.answered(batch.command_id, refusal.code)
+            # A refused intent announced nothing. A refused fact happened all the same, and stays in the spool as evidence.
+            if batch.facts[-1].kind in INTENTS:
+                self.spool.answered(batch.command_id, refusal.code)
             raise self._stop(Stopped.by(refusal)) from refusal
         self.spool.answered(batch.command_id)
         self._kept.update(batch.blobs)
@@ -209,10 +218,10 @@ class Journal:
         saved = await self.forge.append(self.run_id, batch.command_id, batch.fence, batch.facts)
         return saved.receipt['first_seq']
 
-    async def _until_answered(self, send: Callable[[], Awaitable[int]], last: bool) -> int:
+    async def _until_answered(self, send: Callable[[], Awaitable[int]], intent: bool) -> int:
         pause = FIRST_WAIT
         while True:
-            self._check(last)
+            self._check(intent)
             if self.remaining <= 0:
                 raise self._stop(Stopped('server_unreachable', 'The lease ran out while the server did not answer.'))
             try:

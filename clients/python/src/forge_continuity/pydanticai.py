@@ -27,6 +27,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import Model, ModelRequestContext, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.output import OutputContext
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RunUsage, UsageLimits
 
@@ -235,6 +236,26 @@ class _Recording(AbstractCapability[Any]):
             raise session.stop('history_unsupported', 'A ToolReturn with content or metadata of its own cannot be resumed.', tool=call.tool_name)
         return _live(content, call)
 
+    async def wrap_output_process(self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any,
+                                  handler: Callable[[Any], Any]) -> Any:
+        """An output tool may be a function with an effect. Its outcome is recorded with the end of the run, for its value is kept
+        nowhere else; until then the effect is unknown."""
+        call = output_context.tool_call
+        if call is None or not output_context.has_function or ctx.partial_output:
+            return await handler(output)
+        session = self.session
+        session.check()
+        known = session.call(call.tool_call_id)
+        if known is None or known.intended:
+            raise session.stop('unknown_effect', 'An output function was about to run without a grant, or a second time.', tool=call.tool_name)
+        await session.intend(known.position)
+        session.outputs.append((known.position, call.tool_call_id))
+        token = running_call.set((session, known.position))
+        try:
+            return await handler(output)
+        finally:
+            running_call.reset(token)
+
     async def _answer(self, position: int, answer: Any, call: ToolCallPart) -> Any:
         await self.session.close_calls([(position, canonical.record(answer), False)])
         return _live(canonical.stored(answer), call)
@@ -260,10 +281,10 @@ class _Recording(AbstractCapability[Any]):
                 break
             parts = [p for p in message.parts if isinstance(p, (ToolReturnPart, RetryPromptPart))] + parts
         results = []
-        for position, call_id in list(self.session.called):
+        for position, call_id in [*self.session.called, *self.session.outputs]:
             part = next((p for p in parts if p.tool_call_id == call_id), None)
             known = self.session.position.turn.calls.get(position)
-            if part is None or known is None or known.done or known.intended or known.refused:
+            if part is None or known is None or known.done or known.refused:
                 continue
             parts.remove(part)
             failed = isinstance(part, RetryPromptPart) or getattr(part, 'outcome', 'success') != 'success'

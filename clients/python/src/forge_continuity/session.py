@@ -51,7 +51,8 @@ class Session:
         self.registration = position.registration
         self.contract = Contract(record['contract'] if record is not None else contract)
         self.draining = False
-        self.called: list[tuple[int, str]] = []  # calls of the turn, in order: position and id
+        self.called: list[tuple[int, str]] = []  # calls of the turn that were not started, in order: position and id
+        self.outputs: list[tuple[int, str]] = []  # output functions of the turn that were
         self.first_request = True
         self.recording: Any = None  # the hooks of the agent that runs, and what it was given
         self.limits: Any = None
@@ -123,7 +124,7 @@ class Session:
         """
         turn = self.position.turn
         tools = self.contract.tools
-        self.called = [(i, call_id) for i, (_, call_id, _) in enumerate(calls)]
+        self.called, self.outputs = [(i, call_id) for i, (_, call_id, _) in enumerate(calls)], []
         facts: list[tuple[str, dict[str, Any]]] = []
         if not turn.consumed:
             facts.append(('response.consumed', {'calls': len(calls), 'request': turn.request, 'response': turn.response,
