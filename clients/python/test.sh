@@ -29,13 +29,17 @@ if [ -z "${FORGE_BIN:-}" ]; then
 fi
 export FORGE_BIN FORGE_STUB_BIN
 
+postgres=
+folder=$(mktemp -d)
+trap '[ -z "$postgres" ] || docker stop "$postgres" >/dev/null; rm -rf "$folder"' EXIT
+export PYTEST_DEBUG_TEMPROOT="$folder" # pytest keeps three folders per user, and a fourth run would take those of the first
+
 # A PostgreSQL of our own, where the image of the tests is there and no server is named (scripts/postgres.sh).
 if [ -z "${FORGE_TEST_DATABASE_URL:-}" ] && [ -n "${FORGE_TEST_POSTGRES_IMAGE:-}" ] && command -v docker >/dev/null; then
 	PGPASSWORD=$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
 	export PGPASSWORD
 	postgres=$(docker run --detach --rm --env POSTGRES_PASSWORD="$PGPASSWORD" --env POSTGRES_USER=forge --env POSTGRES_DB=forge_test \
 		--publish 127.0.0.1::5432 "$FORGE_TEST_POSTGRES_IMAGE")
-	trap 'docker stop "$postgres" >/dev/null' EXIT
 	FORGE_TEST_DATABASE_URL="postgres://forge@$(docker port "$postgres" 5432/tcp | head -1)/forge_test"
 	export FORGE_TEST_DATABASE_URL
 	# The first start is on a socket only, so being ready stands in the log twice.
@@ -62,6 +66,6 @@ for sdk in ${FORGE_SDKS:-2.55.0 2.58.0 2.68.0}; do
 	# From the source folder, with nothing written into it. What has nothing to do with the SDK runs with the first of them only.
 	# shellcheck disable=SC2086
 	(cd "$here" && PYTHONPATH=src PYTHONDONTWRITEBYTECODE=1 "$env/bin/python" -m pytest ${1+"$@"} ${rest:-}) || status=1
-	[ $# -gt 0 ] || rest="tests/test_wires.py tests/test_agent.py tests/test_continuity.py tests/test_kill.py"
+	[ $# -gt 0 ] || rest="tests/test_wires.py tests/test_agent.py tests/test_continuity.py tests/test_ways_on.py tests/test_kill.py"
 done
 exit $status

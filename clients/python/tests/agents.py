@@ -98,7 +98,8 @@ class Field:
             policy_digest=c['policy_digest'], run_digest=c['run_digest'], valid_for_seconds=seconds, **acknowledgements).receipt
 
     def holds(self, run: str) -> list[str]:
-        return [one['code'] for one in self.ada.invalid_read_continuity_candidate(run)['holds']]
+        """What holds the run, and what holds its continuation."""
+        return [one['code'] for one in [*self.ada.run(run)['holds'], *self.ada.invalid_read_continuity_candidate(run)['holds']]]
 
     def kinds(self, run: str) -> list[str]:
         return [row['kind'] for row in self.ada.all_rows(run)]

@@ -98,7 +98,7 @@ class Life:
         self.on_point(label)
 
     def work(self, who: str = 'worker', *, url: str = '', spool: str = 'spool', lease: int = 60, again: bool = False, drain: Any = None,
-             agent_for: Any = None) -> None:
+             agent_for: Any = None, pool: str = '') -> None:
         """Takes the run once, or with ``again`` starts as a worker that finds its spool."""
         async def main() -> None:
             async with AsyncForge(url or self.factory.server.url, self.factory.tokens[who], timeout=5) as forge:
@@ -113,7 +113,7 @@ class Life:
                 if again:
                     await worker.run(once=True)
                 else:
-                    await worker.take(self.run)
+                    await worker.take(self.run, pool=pool)
 
         asyncio.run(main())
 

@@ -68,10 +68,8 @@ def finished(field: Field, run: str, unbroken) -> None:
 
 
 def held_by(field: Field, run: str, hold: str, label: str) -> None:
-    """The run is held by that name. A read of the source tree without an outcome is version 2's subject and so no unknown effect;
-    what else stands in its turn holds it then."""
-    holds = field.holds(run)
-    assert field.ada.run(run)['position'] == 'held' and holds and (hold in holds or 'setting_off' in holds), (label, holds)
+    """The run is held by that name."""
+    assert field.ada.run(run)['position'] == 'held' and hold in field.holds(run), (label, field.holds(run))
 
 
 def not_twice(field: Field, run: str, unbroken) -> None:

@@ -60,6 +60,14 @@ async def work(o: dict[str, Any]) -> None:
 
 
 def child(o: dict[str, Any]) -> None:
+    code = 1
+    try:
+        code = run(o)
+    finally:
+        os._exit(code)  # never back into the loop below
+
+
+def run(o: dict[str, Any]) -> int:
     log = os.open(Path(o['folder']) / 'workers.log', os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(log, stream)
@@ -67,13 +75,12 @@ def child(o: dict[str, Any]) -> None:
     logging.basicConfig(level=logging.INFO, format='%(process)d %(levelname)s %(name)s %(message)s', force=True)
     logging.getLogger('httpx').setLevel(logging.WARNING)
     logging.getLogger('httpx2').setLevel(logging.WARNING)
-    code = 0
     try:
         asyncio.run(work(o))
     except BaseException:
         logging.exception('worker failed')
-        code = 1
-    os._exit(code)
+        return 1
+    return 0
 
 
 def main() -> None:

@@ -158,6 +158,34 @@ class Forge:
         call = wire.send('PUT', wire.run_path(run_id, 'batches', wire.an_id('command_id', command_id)), wire.facts_body(facts, fence))
         return self._save(call, lambda: self.find_command(run_id, command_id))
 
+    def retry(self, run_id: str, command_id: str) -> Saved[AppendReceipt]:
+        """Opens another attempt of a failed run, within its allowance. Nothing that was spent is given back."""
+        call = wire.send('PUT', wire.run_path(run_id, 'retries', wire.an_id('command_id', command_id)), {})
+        return self._save(call, lambda: self.find_command(run_id, command_id))
+
+    def put_evidence(self, run_id: str, data: bytes) -> str:
+        """Keeps what was found out about something unknown in a run, and returns the digest to name in a reconciliation. An hour
+        later it is gone unless one names it. Putting the same bytes again changes nothing."""
+        call = wire.Call('POST', wire.run_path(run_id, 'evidence'), data, 'application/octet-stream')
+        return str((self._save(call)).receipt['digest'])
+
+    def reconcile(
+        self, run_id: str, command_id: str, *, subject: str, seq: int, outcome: str, acknowledge_no_replay: bool,
+        acknowledge_original_record_unchanged: bool, acknowledge_original_use_charged: bool, acknowledge_unknown_outcome: bool | None = None,
+        evidence: str = '', result: str = '', result_length: int = 0, request_id: str = '',
+    ) -> Saved[AppendReceipt]:
+        """Settles one unknown effect, or an uncertain ticket, once: ``landed`` or ``did_not_happen`` with evidence, or
+        ``charged_unknown``, which has an acknowledgement of its own. What is unknown, and how it is named, stands in ``run``."""
+        acknowledgements: dict[str, object] = {
+            'acknowledge_no_replay': acknowledge_no_replay, 'acknowledge_original_record_unchanged': acknowledge_original_record_unchanged,
+            'acknowledge_original_use_charged': acknowledge_original_use_charged}
+        if acknowledge_unknown_outcome is not None or outcome == 'charged_unknown':
+            acknowledgements['acknowledge_unknown_outcome'] = acknowledge_unknown_outcome
+        body = {'acknowledge_unknown_outcome': False, **wire.acknowledged(acknowledgements), 'evidence': evidence, 'outcome': outcome,
+                'request_id': request_id, 'result': result, 'result_length': result_length, 'seq': seq, 'subject': subject}
+        call = wire.send('PUT', wire.run_path(run_id, 'reconciliations', wire.an_id('command_id', command_id)), body)
+        return self._save(call, lambda: self.find_command(run_id, command_id))
+
     def cancel(self, run_id: str, command_id: str) -> Saved[AppendReceipt]:
         """Stops a run for good."""
         call = wire.send('PUT', wire.run_path(run_id, 'cancellations', wire.an_id('command_id', command_id)), {})
@@ -242,6 +270,25 @@ class Forge:
     def put_profile(self, command_id: str, profile: Mapping[str, Any]) -> Any:
         """Registers a profile; its id must be new."""
         return self._factory('PUT', f'/profiles/{wire.an_id("profile", profile.get("id"))}', command_id, dict(profile))
+
+    def retire_profile(self, command_id: str, profile: str) -> Any:
+        """Ends a profile for good."""
+        call = wire.Call('DELETE', f'/profiles/{wire.an_id("profile", profile)}', headers={'Idempotency-Key': wire.an_id('command_id', command_id)})
+        return (self._save(call, self.factory)).receipt
+
+    def put_report(self, data: bytes) -> str:
+        """Keeps a qualification or review report and returns its plain SHA-256, by which profiles and reviews name it."""
+        name = digests.plain(data)
+        self._send(wire.Call('PUT', f'/reports/{name}', data, 'application/octet-stream'), lambda: self._there(wire.get(f'/reports/{name}')))
+        return name
+
+    def report(self, digest: str) -> bytes:
+        """Returns a kept report."""
+        return (self._send(wire.get(f'/reports/{wire.a_digest("digest", digest)}')))[1]
+
+    def revoke_token(self, token_id: str) -> None:
+        """Ends a token."""
+        self._send(wire.Call('DELETE', f'/tokens/{wire.an_id("token_id", token_id)}'), self.factory)
 
     def issue_token(self, principal: str, lifetime_seconds: int) -> dict[str, str]:
         """Makes a token, which is shown this once."""

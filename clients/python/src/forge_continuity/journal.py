@@ -13,6 +13,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from typing import Any, Awaitable, Callable
@@ -69,6 +70,8 @@ class Journal:
         self._kept: set[str] = set()
         self._keeper: asyncio.Task[None] | None = None
         self._sending: set[asyncio.Task[Any]] = set()
+        self._due = False  # a renewal failed and waits for the server to answer something
+        self._reached = asyncio.Event()
 
     # Content
 
@@ -113,26 +116,35 @@ class Journal:
                 self._stop(Stopped('lease_expired', 'The time for which this run was leased has run out.'))
                 return
             pause = left if not self.renewable else min(left, max(0.05, renewed + self._period - time.monotonic()))
-            await asyncio.sleep(pause)
+            await self._pause(pause)
             if not self.renewable or self.ended or self.remaining <= 0:
                 continue
             renewed = before = time.monotonic()
+            self._due = False
+            self._reached.clear()
             try:
                 expires = await self.forge.renew(self.run_id, self.claim['claim_id'], self.fence, self.lease_seconds)
             except RefusedError as refusal:
                 if refusal.code in NOT_NOW:
-                    renewed = before - self._period + LONGEST_WAIT
+                    renewed, self._due = before - self._period + LONGEST_WAIT, True
                 elif refusal.code in GONE:
                     self._stop(Stopped.by(refusal))
                 else:  # the lease stands as it is and ends when it ends, such as before a deadline
                     log.warning('lease of run %s is not renewed: %s', self.run_id, refusal)
                     self.renewable = False
             except ForgeError:
-                renewed = before - self._period + LONGEST_WAIT
+                renewed, self._due = before - self._period + LONGEST_WAIT, True
             else:
                 # Its end moved by as much on the server's clock as here, and the answer can only have come later.
                 self._lease_ends += (expires - self._expires_at) / 1e6
                 self._expires_at = expires
+
+    async def _pause(self, seconds: float) -> None:
+        if not self._due:
+            await asyncio.sleep(seconds)
+        else:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._reached.wait(), seconds)
 
     def _stop(self, stop: Stopped) -> Stopped:
         if self.stop is None:
@@ -216,6 +228,7 @@ class Journal:
             some, waiting = waiting[:PARALLEL_BLOBS], waiting[PARALLEL_BLOBS:]
             await asyncio.gather(*(self.forge.put_digested(self.run_id, name, data, fence=batch.fence) for name, data in some))
         saved = await self.forge.append(self.run_id, batch.command_id, batch.fence, batch.facts)
+        self._reached.set()
         return saved.receipt['first_seq']
 
     async def _until_answered(self, send: Callable[[], Awaitable[int]], intent: bool) -> int:

@@ -154,21 +154,35 @@ class Lease(TypedDict):
     request_id: str
 
 
+class Unknown(TypedDict):
+    """Something of a run that may have happened, in the words in which a reconciliation names it."""
+
+    number: int
+    position: int
+    request: int
+    request_id: str
+    seq: int
+    subject: str
+
+
 class Run(TypedDict, total=False):
     counters: Counters
     custody_digest: str
     end: str
+    holds: list[Hold]
     journal_digest: str
     lease: Lease
     now: int
     opener: str
     original_actor: str
+    pool: str
     position: str
     registration: Registration
     rules: int
     run_id: str
     run_digest: str
     tickets: list[dict[str, Any]]
+    unknown: list[Unknown]
 
 
 class Row(TypedDict, total=False):
