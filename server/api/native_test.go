@@ -382,8 +382,11 @@ func TestTwoHundredBodies(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := models.CodeRequestMalformed
-			if len(form) > int(route.Limit) {
+			switch {
+			case len(form) > int(route.Limit):
 				want = models.CodePayloadTooLarge
+			case strings.Contains(route.Path, "/reports/"):
+				want = models.CodeBlobMismatch // the bytes come under their digest, which is looked at first
 			}
 			if a.Code() != want || strings.Contains(string(a.Body), marker) {
 				t.Errorf("%s %s, %s: %d %.300s\nfor %.300q", route.Method, route.Path, what, a.Status, a.Body, form)
