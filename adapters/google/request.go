@@ -187,26 +187,33 @@ func (w *writer) file(item *pyjson.Value, path string, whole bool) (*pyjson.Valu
 		if err != nil {
 			return nil, err
 		}
-		return wire.Obj("inlineData", wire.Obj("data", wire.Base64Std(data), "mime_type", media)), nil
+		member := "inlineData"
+		if !whole {
+			member = "inline_data"
+		}
+		return wire.Obj(member, wire.Obj("data", wire.Base64Std(data), "mime_type", media)), nil
 	case "uploaded-file":
 		id := wire.TextOf(item, "file_id")
 		if !w.own(wire.TextOf(item, "provider_name")) || w.cloud() && !strings.HasPrefix(id, "gs://") || !w.cloud() && !strings.HasPrefix(id, "https://") {
 			return nil, wire.Fail(wire.Refused, path, "a file of another provider")
 		}
-		return fileData(id, media), nil
+		return fileData(id, media, whole), nil
 	case "video-url", "image-url", "audio-url", "document-url":
 		direct := kind == "video-url" && (isYouTube(url) || strings.HasPrefix(url, "gs://") && w.cloud())
 		if !direct && (wire.Downloads(item) || !w.cloud() && !strings.HasPrefix(url, "https://generativelanguage.googleapis.com/v1beta/files")) {
 			return nil, wire.NeedsDownload(path)
 		}
-		return fileData(url, media), nil
+		return fileData(url, media, whole), nil
 	default:
 		return nil, wire.Fail(wire.Kind, path, kind)
 	}
 }
 
 // fileData has the member names that Google's client leaves as they are.
-func fileData(uri string, media *pyjson.Value) *pyjson.Value {
+func fileData(uri string, media *pyjson.Value, whole bool) *pyjson.Value {
+	if !whole {
+		return wire.Obj("file_data", wire.Obj("file_uri", uri, "mime_type", media))
+	}
 	return wire.Obj("fileData", wire.Obj("file_uri", uri, "mime_type", media))
 }
 
@@ -435,17 +442,20 @@ func withTools(a *wire.Ask, p *wire.Params, body *pyjson.Value) (*pyjson.Value, 
 			return nil, wire.Fail(wire.Unsupported, path, t)
 		}
 		loose = loose || def.Get("strict").IsFalse()
-		tools.Items = append(tools.Items, wire.Obj("functionDeclarations", pyjson.NewArray(wire.Obj("name", def.Get("name"),
-			"description", wire.Description(def), "parameters_json_schema", schema))))
+		tools.Items = append(tools.Items, wire.Obj("name", def.Get("name"), "description", wire.Description(def), "parameters_json_schema", schema))
 	}
 	if mode == "AUTO" && a.Profile.Flag("google_supports_strict_tool_definition") && !loose {
 		mode = "VALIDATED"
 	}
 	calling := wire.Obj("mode", mode)
 	if len(allowed.Items) > 0 {
-		calling = calling.With("allowedFunctionNames", allowed)
+		name := "allowedFunctionNames"
+		if (&writer{a: a}).cloud() {
+			name = "allowed_function_names"
+		}
+		calling = calling.With(name, allowed)
 	}
-	return body.With("tools", tools).With("toolConfig", wire.Obj("functionCallingConfig", calling)), nil
+	return body.With("tools", pyjson.NewArray(wire.Obj("functionDeclarations", tools))).With("toolConfig", wire.Obj("functionCallingConfig", calling)), nil
 }
 
 // rewriteSchema is GoogleJsonSchemaTransformer.transform.

@@ -310,8 +310,12 @@ func huggingFaceBody(a *wire.Ask) (*pyjson.Value, error) {
 	}
 	if len(tools) > 0 {
 		for i, tool := range tools {
-			if tool.At("function", "description").Text == "" {
-				tools[i] = tool.With("function", tool.Get("function").With("description", orNull(p.Tools[i].Get("description"))))
+			f := tool.Get("function")
+			if f.Get("description").Text == "" && wire.PtrOf(toolNamed(p, wire.TextOf(f, "name")), "description") == nil {
+				f = f.Without("description")
+			}
+			if tools[i] = tool.With("function", withoutNullMembers(f)); hasNullItem(f) {
+				return nil, wire.Fail(wire.Unsupported, "/params/"+wire.TextOf(f, "name"), "null in an array of a schema")
 			}
 		}
 		choice := pyjson.NewString(c.Mode)
@@ -321,6 +325,50 @@ func huggingFaceBody(a *wire.Ask) (*pyjson.Value, error) {
 		body = body.With("tools", pyjson.NewArray(tools...)).With("tool_choice", choice)
 	}
 	return body, nil
+}
+
+func toolNamed(p *wire.Params, name string) *pyjson.Value {
+	for _, t := range p.Tools {
+		if wire.TextOf(t, "name") == name {
+			return t
+		}
+	}
+	return nil
+}
+
+// withoutNullMembers is what Hugging Face's client does to tools.
+func withoutNullMembers(v *pyjson.Value) *pyjson.Value {
+	switch v.Kind {
+	case pyjson.Array:
+		out := pyjson.NewArray()
+		for _, item := range v.Items {
+			out.Items = append(out.Items, withoutNullMembers(item))
+		}
+		return out
+	case pyjson.Object:
+		out := pyjson.NewObject()
+		for _, m := range v.Members {
+			if m.Value.Kind != pyjson.Null {
+				out.Members = append(out.Members, pyjson.Member{Name: m.Name, Value: withoutNullMembers(m.Value)})
+			}
+		}
+		return out
+	}
+	return v
+}
+
+func hasNullItem(v *pyjson.Value) bool {
+	for _, item := range v.Items {
+		if item.Kind == pyjson.Null || hasNullItem(item) {
+			return true
+		}
+	}
+	for _, m := range v.Members {
+		if hasNullItem(m.Value) {
+			return true
+		}
+	}
+	return false
 }
 
 func mistralBody(a *wire.Ask) (*pyjson.Value, error) {
