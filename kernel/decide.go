@@ -223,6 +223,9 @@ func (s State) claim(id string, c models.ClaimRun, env models.Env) ([]models.Eve
 	if r := s.notRegistered(); r != nil {
 		return nil, r
 	}
+	if c.Pool != "" && !models.ValidID(c.Pool) {
+		return nil, models.Refuse(models.CodeRequestMalformed, models.D("member", "pool"))
+	}
 	if c.LeaseSeconds < 1 || c.LeaseSeconds > models.MaxWindow {
 		return nil, models.Refuse(models.CodeWindowInvalid, models.D("got", int64(c.LeaseSeconds)), models.D("limit", int64(models.MaxWindow)))
 	}

@@ -246,6 +246,7 @@ func TestReleaseHandsOver(t *testing.T) {
 	refused(t, w.Append(w.Asked()...), models.CodeFenceLost)
 	refused(t, w.Claim(world.Worker2), models.CodeNotInPool, "pool", "gpu")
 	refused(t, w.Do(world.Worker2, "c", models.ClaimRun{LeaseSeconds: 10, Pool: "cpu"}), models.CodeNotInPool)
+	refused(t, w.Do(world.Worker2, "c", models.ClaimRun{LeaseSeconds: 10, Pool: "g p u"}), models.CodeRequestMalformed, "member", "pool")
 	accepted(t, w.Do(world.Worker2, "c", models.ClaimRun{LeaseSeconds: 10, Pool: "gpu"}))
 	w.Must(world.Worker2, "release-2", models.ReleaseRun{Fence: 2})
 	// What was handed to nobody in particular is for the workers of any pool.

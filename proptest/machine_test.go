@@ -287,7 +287,7 @@ func (k *machine) actions() map[string]func(*rapid.T) {
 		c := models.ClaimRun{LeaseSeconds: models.Seconds(rapid.SampledFrom([]int64{30, 600, 1800, 7200, 0, 7201}).Draw(t, "seconds"))}
 		c.Pool = k.w.State.Pool
 		if one(t, 10, "other pool") {
-			c.Pool = rapid.SampledFrom([]string{"", "gpu", "cpu"}).Draw(t, "pool")
+			c.Pool = rapid.SampledFrom([]string{"", "gpu", "cpu", "a b"}).Draw(t, "pool")
 		}
 		k.send(t, k.actor(t, rapid.SampledFrom([]string{world.Worker, world.Worker2}).Draw(t, "worker")), k.id(t), c)
 	}

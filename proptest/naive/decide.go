@@ -32,6 +32,7 @@ func (r *run) ended(s *set) {
 
 func (r *run) claim(f factory, c models.ClaimRun, a Asked) models.Code {
 	var s set
+	s.when(c.Pool != "" && !models.ValidID(c.Pool), models.CodeRequestMalformed)
 	s.when(c.LeaseSeconds < 1 || c.LeaseSeconds > 7200, models.CodeWindowInvalid)
 	if r.end != "" {
 		r.ended(&s)

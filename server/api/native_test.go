@@ -459,3 +459,41 @@ func TestDoctor(t *testing.T) {
 		}
 	})
 }
+
+// A run belongs to principals, never to a token: with the token that claimed it revoked, the same worker goes on with
+// another, and another worker with a good token does not.
+func TestTokenRotationLosesNoRun(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, w *World) {
+		old, id := w.Token(t, Factory, Worker, 3600)
+		r := w.Open(t, "run-1")
+		w.Tokens[Worker], old = old, w.Tokens[Worker]
+		r.Claim(t, "claim-1")
+		command := r.Blob(t, Worker, "a command")
+		if a := w.Send(t, Call{As: Dana, Method: http.MethodDelete, Path: "/tokens/" + id}); a.Status != http.StatusNoContent {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+		batch := models.Append{Fence: 1, Facts: []models.Fact{models.CommandStarted{Command: command, Number: 1, Position: -1}}}
+		refused(t, put(t, w, Worker, "/runs/run-1/batches/b", batch), models.CodeIdentityMissing)
+		w.Tokens[Worker] = old
+		accepted(t, w, Worker, "/runs/run-1/batches/b", batch)
+		w.Change(t, "principal-second", models.PutPrincipal{ID: "second", Roles: []string{models.RoleWorker}})
+		w.Tokens["second"], _ = w.Token(t, Factory, "second", 3600)
+		finish := models.Append{Fence: 1, Facts: []models.Fact{models.CommandFinished{Number: 1, Receipt: command}}}
+		refused(t, put(t, w, "second", "/runs/run-1/batches/c", finish), models.CodeFenceLost)
+		refused(t, put(t, w, "second", "/runs/run-1/batches/b", batch), models.CodeRequestConflict)
+	})
+}
+
+// A pool is an id, once, in the query as in the body.
+func TestStrictPools(t *testing.T) {
+	each(t, Options{}, func(t *testing.T, w *World) {
+		w.Open(t, "run-1")
+		for _, query := range []string{"pool=", "pool=a%2Fb", "pool=a&pool=b", "pool=a%00", "Pool=a", "pool=" + strings.Repeat("a", 65)} {
+			refused(t, w.Send(t, Call{As: Worker, Method: http.MethodGet, Path: "/work?" + query}), models.CodeRequestMalformed)
+		}
+		for _, pool := range []string{"a/b", "", strings.Repeat("a", 65), "a b"} {
+			a := put(t, w, Worker, "/runs/run-1/claims/claim-1", fmt.Sprintf(`{"lease_seconds":60,"pool":%q}`, pool))
+			refused(t, a, models.CodeRequestMalformed) // none is the member left out
+		}
+	})
+}

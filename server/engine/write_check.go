@@ -9,8 +9,8 @@ func (w *Write) Check(locks Locks, at Loaded) error {
 	head, own := at.Run.Head, locks.Run == ""
 	if own {
 		head = at.Factory.Head
-		if w.Queue != nil || w.Lease != 0 || len(w.Rows) == 0 {
-			return fmt.Errorf("write to the journal of factory %s: it has rows, no queue and no lease", locks.Factory)
+		if w.Queue != nil || w.Lease != 0 || w.Reclaim != 0 || w.Outstanding != "" || len(w.Rows) == 0 {
+			return fmt.Errorf("write to the journal of factory %s: it has rows, no queue, no lease and no ticket", locks.Factory)
 		}
 	}
 	for i, r := range w.Rows {
