@@ -42,11 +42,11 @@ func Holds(s State, at, expires models.Instant) []*models.Refusal {
 		switch t.State {
 		case ticket.Queued:
 			return nil
-		case ticket.FailedUnclaimed:
-			return []*models.Refusal{models.Refuse(models.CodeTicketOutstanding, models.D("request_id", t.RequestID), models.D("seq", t.SettledSeq),
-				models.D("state", t.State))}
+		case ticket.Claimed, ticket.Uncertain:
+			return []*models.Refusal{models.Refuse(models.CodeTicketUncertain, models.D("request_id", t.RequestID), models.D("seq", t.SettledSeq))}
 		}
-		return []*models.Refusal{models.Refuse(models.CodeTicketUncertain, models.D("request_id", t.RequestID), models.D("seq", t.SettledSeq))}
+		return []*models.Refusal{models.Refuse(models.CodeTicketOutstanding, models.D("request_id", t.RequestID), models.D("seq", t.SettledSeq),
+			models.D("state", t.State))}
 	}
 	var list []*models.Refusal
 	for _, e := range s.Custody.AllPending() {

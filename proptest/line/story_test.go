@@ -258,7 +258,8 @@ func TestOtherSDKIsHeld(t *testing.T) {
 	}
 }
 
-// No profile, one for other code, and one without the qualifications of retained work. PREVIEW-05, PREVIEW-06.
+// No profile, one for other code, and one without the qualifications of retained work. PREVIEW-05, PREVIEW-06, BOUND-17 (a
+// profile that stands on host tests alone).
 func TestProfileAndQualifications(t *testing.T) {
 	for _, c := range []struct {
 		name    string
