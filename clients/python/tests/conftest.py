@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from typing import Any, Iterator
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -17,6 +18,8 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if request.param == 'sqlite':
         store = ['--store', str(folder / 'forge.db')]
     else:
+        name = urlsplit(os.environ['FORGE_TEST_DATABASE_URL']).path
+        assert name.endswith('_test'), 'the tests use only a database whose name ends in _test'
         store = ['--database-url', os.environ['FORGE_TEST_DATABASE_URL']]  # its password is in PGPASSWORD
     one = Server(folder, store).start()
     yield one

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 from agents import SDK, Field
 from forge_continuity import RefusedError, UncertainError
-from forge_server import Proxy, Server
+from forge_server import ROOT, Proxy, Server
 from living import Life, Small
 from provider import Provider, chat
 from test_wires import chat_model
@@ -93,6 +95,13 @@ def test_wires_that_are_not_read_yet_show_their_hold(factory, tmp_path):
                 life.run, 'req-1', version=1, candidate_digest=c['candidate_digest'], journal_digest=c['journal_digest'],
                 policy_digest=c['policy_digest'], run_digest=c['run_digest'], valid_for_seconds=60, acknowledge_no_new_grant=True,
                 acknowledge_original_consumption=True, acknowledge_renewed_same_attempt_lease=True)
+
+
+@registered
+def test_the_example_runs():
+    """examples/kill_and_continue.py to its end: it checks itself."""
+    done = subprocess.run([sys.executable, str(ROOT / 'examples' / 'kill_and_continue.py')], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and '\nverified\n' in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
 
 
 @pytest.mark.parametrize('kill', [False, True], ids=['stopped', 'killed'])
