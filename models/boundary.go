@@ -101,7 +101,10 @@ func (r Review) Malformed() string {
 	return ""
 }
 
-// Kinds of a report (forge-report/1).
+// ReportFormat is the format of a report that a review or a profile pins. Members beside those of Report are the report's own.
+const ReportFormat = "forge-report/1"
+
+// Kinds of a report, beside ReportSDK.
 const (
 	ReportSourceValidator      = "source_validator"
 	ReportExecutableProbe      = "executable_probe"

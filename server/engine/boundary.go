@@ -10,10 +10,6 @@ import (
 	"github.com/forge-continuity/forge/models/canon"
 )
 
-// ReportFormat is the format of a report that a review or a profile pins. Members beside those of models.Report are the
-// report's own.
-const ReportFormat = "forge-report/1"
-
 // PutReport keeps a report of the factory under its plain digest, for an administrator: evidence that a review pins.
 func (e *Engine) PutReport(ctx context.Context, caller Caller, digest models.Digest, data []byte) error {
 	if _, err := e.Factory(ctx, caller, models.RoleAdministrator); err != nil {
@@ -23,7 +19,7 @@ func (e *Engine) PutReport(ctx context.Context, caller Caller, digest models.Dig
 		return models.Refuse(models.CodeBlobMismatch, models.D("digest", digest))
 	}
 	if _, err := readReport(digest, data); err != nil {
-		return models.Refuse(models.CodeRequestMalformed, models.D("member", "report"), models.D("takes", ReportFormat))
+		return models.Refuse(models.CodeRequestMalformed, models.D("member", "report"), models.D("takes", models.ReportFormat))
 	}
 	return e.outcome(e.store.PutBlob(ctx, caller.Factory, "", Blob{Digest: digest, Data: data}))
 }
@@ -55,7 +51,7 @@ func readReport(digest models.Digest, data []byte) (models.Report, error) {
 			return r, fmt.Errorf("member %s: %w", name, err)
 		}
 	}
-	if format != ReportFormat || !models.ValidLabel(r.Kind) || !models.ValidLabel(r.ProviderEpoch) || !models.ValidLabel(r.Executable) ||
+	if format != models.ReportFormat || !models.ValidLabel(r.Kind) || !models.ValidLabel(r.ProviderEpoch) || !models.ValidLabel(r.Executable) ||
 		!models.ValidLabel(r.SourceRevision) {
 		return r, errors.New("not a report")
 	}
