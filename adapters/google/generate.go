@@ -325,6 +325,9 @@ func (p *parser) part(v *pyjson.Value, kind, path string, codeID *string) (*wire
 			part.Args = wire.Respell(args)
 		}
 		if id := wire.PtrOf(f, "id"); id != nil {
+			if *id == "" {
+				return nil, nil, wire.Fail(wire.Shape, path+"/functionCall/id", "an empty id")
+			}
 			part.CallID = *id
 		} else {
 			part.CallID = p.ids.New()

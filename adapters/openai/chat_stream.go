@@ -123,6 +123,9 @@ func (s *chatStream) chunk(v *pyjson.Value, path string, first bool) error {
 	if wire.Present(v, "moderation") != nil {
 		return wire.Fail(wire.Unsupported, "/moderation", "moderation")
 	}
+	if s.d.openrouter && wire.Present(v, "created") == nil {
+		return wire.Fail(wire.Shape, "/created", "missing")
+	}
 	if t := v.Get("created"); !s.timed && wire.Truthy(t) {
 		us, ok := wire.Instant(t)
 		if !ok {
@@ -158,6 +161,9 @@ func (s *chatStream) chunk(v *pyjson.Value, path string, first bool) error {
 		return nil
 	}
 	choice := choices[0]
+	if s.d.openrouter && (wire.Present(choice, "delta") == nil || wire.Present(choice, "finish_reason") != nil && wire.TextOf(choice, "finish_reason") == "") {
+		return wire.Fail(wire.Shape, "/choices/0", "delta and finish reason expected") // this dialect is read strictly
+	}
 	raw := wire.TextOf(choice, "finish_reason")
 	finish, known := s.d.finish[raw]
 	if raw != "" && !known {

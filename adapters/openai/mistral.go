@@ -152,6 +152,11 @@ func ParseMistralStream(o wire.Options, body []byte) (*wire.Response, error) {
 		if len(choices) == 0 {
 			return nil
 		}
+		for i, c := range choices {
+			if wire.Present(c, "delta") == nil || c.Get("finish_reason") == nil {
+				return wire.Fail(wire.Shape, path+"/choices/"+itoa(i), "delta and finish reason expected")
+			}
+		}
 		choice := choices[0]
 		if raw := wire.TextOf(choice, "finish_reason"); raw != "" {
 			finish, known := mistralFinish[raw]
@@ -162,10 +167,7 @@ func ParseMistralStream(o wire.Options, body []byte) (*wire.Response, error) {
 			details = details.With("finish_reason", pyjson.NewString(raw))
 			r.FinishReason = finish
 		}
-		delta := wire.Present(choice, "delta")
-		if delta == nil {
-			return wire.Fail(wire.Shape, "/choices/0/delta", "missing")
-		}
+		delta := choice.Get("delta")
 		for _, name := range []string{"refusal", "reasoning", "reasoning_content", "reasoning_details", "annotations", "executed_tools"} {
 			if wire.Truthy(delta.Get(name)) {
 				lost = append(lost, wire.Dropped{Path: path + "/choices/0/delta/" + name, Name: name})

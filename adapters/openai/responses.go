@@ -559,7 +559,10 @@ func (p *responsesParser) usage(v *pyjson.Value, path string) (wire.Usage, error
 		if n, ok := v.At("tool_usage", "web_search", "num_requests").Int(); ok {
 			searches = n
 		} else {
-			for _, item := range wire.Items(v, "output") {
+			for i, item := range wire.Items(v, "output") {
+				if wire.TextOf(item, "type") == "web_search_call" && wire.Present(item, "action") == nil {
+					return u, wire.Fail(wire.Refused, path+"/output/"+itoa(i)+"/action", "a search without an action")
+				}
 				if wire.TextOf(item, "type") == "web_search_call" && wire.TextOf(item.Get("action"), "type") == "search" {
 					searches++
 				}

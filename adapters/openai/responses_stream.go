@@ -132,6 +132,9 @@ func (s *responsesStream) event(v *pyjson.Value, path string, first bool) error 
 	}
 	item := v.Get("item")
 	itemID := wire.TextOf(v, "item_id")
+	if v.Get("item_id") != nil && itemID == "" {
+		return wire.Fail(wire.Shape, path+"/item_id", "an empty id")
+	}
 	provider := wire.Ptr(s.p.o.Provider)
 	switch kind {
 	case "response.completed", "response.failed", "response.incomplete":

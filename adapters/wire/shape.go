@@ -12,8 +12,9 @@ import (
 //	  id: str                      # required
 //	  content: [Block]             # a list
 //	  usage?: Usage                # may be absent or null
+//	  data?!: str                  # may be absent, not null
 //	  stop(stop_reason): str|null  # the Python name of a member, where the SDK writes that one
-//	  metadata?: {any} ~           # known, and of no interest
+//	  metadata?: {any} ~           # known, and of no interest beyond its type
 //	  citations?: [any] -citations # known, and left out by the SDK: noted as Dropped when not empty
 //	}
 //	Block = TextBlock | ToolUse    # told apart by the constants of their members
@@ -33,8 +34,8 @@ type object struct {
 type shapeField struct {
 	name, python string
 	optional     bool
+	notNull      bool
 	typ          *shapeType
-	meta         bool
 	dropped      string
 }
 
@@ -73,6 +74,7 @@ func ParseShapes(text string) *Shapes {
 				bad()
 			}
 			f := shapeField{name: strings.TrimSpace(head)}
+			f.name, f.notNull = strings.CutSuffix(f.name, "!")
 			f.name, f.optional = strings.CutSuffix(f.name, "?")
 			f.name, f.python, _ = strings.Cut(f.name, "(")
 			f.python = strings.TrimSuffix(f.python, ")")
@@ -83,8 +85,7 @@ func ParseShapes(text string) *Shapes {
 			if i := strings.LastIndex(expr, " -"); i >= 0 {
 				f.dropped, expr = strings.TrimSpace(expr[i+2:]), expr[:i]
 			}
-			expr, f.meta = strings.CutSuffix(expr, "~")
-			f.typ = parseShapeType(expr)
+			f.typ = parseShapeType(strings.TrimSuffix(expr, "~"))
 			now.fields = append(now.fields, f)
 		}
 	}
@@ -231,7 +232,7 @@ func (c *Checker) object(v *pyjson.Value, o *object, path string) {
 			}
 			continue
 		}
-		if f.meta || f.optional && m.Kind == pyjson.Null {
+		if f.optional && !f.notNull && m.Kind == pyjson.Null {
 			continue
 		}
 		c.check(m, f.typ, at)

@@ -117,7 +117,7 @@ func (r *Response) Message(o Options, runID, conversationID *pyjson.Value) *pyjs
 		Parts: r.Parts, Usage: r.Usage.Value(o.Version), ModelName: r.ModelName, AtUS: o.AtUS, ProviderName: r.ProviderName,
 		ProviderDetails: r.ProviderDetails, FinishReason: r.FinishReason, RunID: null(runID), ConversationID: null(conversationID),
 	})
-	m = m.With("provider_url", OptStr(r.ProviderURL)).With("provider_response_id", OptStr(r.ResponseID))
+	m = m.With("model_name", pyjson.NewString(r.ModelName)).With("provider_url", OptStr(r.ProviderURL)).With("provider_response_id", OptStr(r.ResponseID))
 	if r.State != "" {
 		m = m.With("state", pyjson.NewString(r.State))
 	}
