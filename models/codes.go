@@ -118,6 +118,7 @@ const (
 	CodeRevisionStale         Code = "revision_stale"
 	CodeRulesNewer            Code = "rules_newer"
 	CodeRunFull               Code = "run_full"
+	CodeContentFull           Code = "content_full"
 	CodeCallsFull             Code = "calls_full"
 	CodeFactOutOfOrder        Code = "fact_out_of_order"
 	CodeBlobMissing           Code = "blob_missing"
@@ -517,6 +518,10 @@ var table = []Entry{
 	{CodeRunFull, 409, "X",
 		"The run's journal holds as many rows as a run may have.",
 		"Finish the work in a new run.",
+		nil},
+	{CodeContentFull, 409, "XR",
+		"The content kept for the run is as large as a run's may be.",
+		"Name content that is kept already, or finish the work in a new run; uploads that no row names are removed after an hour.",
 		nil},
 	{CodeCallsFull, 409, "X",
 		"The run has as many open calls as it may have at once.",

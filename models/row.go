@@ -6,6 +6,10 @@ const Format = 1
 // MaxRows is the most rows a run's journal holds (design, The kernel).
 const MaxRows = 100_000
 
+// MaxRunBytes is the most bytes of content that workers and operators may upload for one run: 256 of the largest uploads, so
+// that one worker does not fill the disk of all. What the server derives itself stands beside it.
+const MaxRunBytes = 4 << 30
+
 // MaxOpenCalls is the most calls of one response that may be open (design, The kernel).
 const MaxOpenCalls = 128
 

@@ -36,7 +36,7 @@ func canceledWritesNothing(ctx context.Context, w *World) error {
 		cancel()
 		_, err1 := w.do(gone, w.A, step{run: "r"})
 		_, err2 := w.A.OpenRun(gone, w.Factory, "s", "opener", salt("s"))
-		err3 := w.A.PutBlob(gone, w.Factory, "r", engine.Blob{Digest: models.PlainDigest(nil)})
+		err3 := w.A.PutBlob(gone, w.Factory, "r", engine.Blob{Digest: models.PlainDigest(nil)}, models.MaxRunBytes)
 		_, err4 := w.A.Rows(gone, w.Factory, "r", 1, 1)
 		_, err5 := w.A.Run(gone, w.Factory, "r")
 		if err := first(unavailable("append", err1), unavailable("open run", err2), unavailable("put blob", err3),

@@ -94,7 +94,7 @@ func missingIsLoaded(ctx context.Context, w *World) error {
 	d := func(s string) models.Digest { return models.PlainDigest([]byte(s)) }
 	put := func(run string, names ...string) error {
 		for _, n := range names {
-			if err := w.A.PutBlob(ctx, w.Factory, run, engine.Blob{Digest: d(n), Data: []byte(n)}); err != nil {
+			if err := w.A.PutBlob(ctx, w.Factory, run, engine.Blob{Digest: d(n), Data: []byte(n)}, models.MaxRunBytes); err != nil {
 				return wrap("put blob", err)
 			}
 		}

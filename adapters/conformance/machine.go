@@ -148,7 +148,7 @@ func (m *machine) blob(t *rapid.T) {
 	run := rapid.SampledFrom(append([]string{""}, machineRuns...)).Draw(t, "run")
 	data := []byte(rapid.SampledFrom(machineBytes).Draw(t, "data"))
 	b := engine.Blob{Digest: models.PlainDigest(data), Data: data}
-	same(t, "put blob", 0, m.real.A.PutBlob(m.ctx, m.real.Factory, run, b), 0, m.model.A.PutBlob(m.ctx, m.model.Factory, run, b))
+	same(t, "put blob", 0, m.real.A.PutBlob(m.ctx, m.real.Factory, run, b, models.MaxRunBytes), 0, m.model.A.PutBlob(m.ctx, m.model.Factory, run, b, models.MaxRunBytes))
 }
 
 func (m *machine) token(t *rapid.T) {

@@ -47,6 +47,9 @@ const (
 	forgetsTickets fault = "keeps no note of an outstanding ticket"
 	sweepsNamed    fault = "sweeps blobs that rows name"
 	sweepsFresh    fault = "sweeps blobs whatever their age"
+	fillsDisks     fault = "takes any amount of content"
+	keepsTokens    fault = "leaves the tokens of a principal that goes"
+	keepsState     fault = "replaces a cached state only with a row"
 )
 
 // naive is engine.Store said as simply as can be: maps under one lock. It is the model of the state machine, and with a
@@ -363,6 +366,15 @@ func (h naiveHandle) write(locks engine.Locks, key [2]string, w *engine.Write) e
 		last := w.Rows[n-1]
 		r.Cached = h.cached(engine.Cached{Head: models.Head{Seq: last.Seq, Hash: last.Hash}, At: last.At, Rules: w.Rules, State: w.State})
 	}
+	if len(w.Rows) == 0 && w.State != nil && h.fault != keepsState {
+		r.Cached.State, r.Cached.Rules = h.copy(w.State), w.Rules
+	}
+	for hash, t := range h.tokens {
+		if t.Factory == locks.Factory && t.Principal == w.Gone && h.fault != keepsTokens {
+			t.Revoked = true
+			h.tokens[hash] = t
+		}
+	}
 	if len(w.Rows) > 0 || h.fault != forgetsLease {
 		r.Lease = w.Lease
 	}
@@ -572,7 +584,7 @@ func (h naiveHandle) putBlob(factory, run string, b engine.Blob) {
 	}
 }
 
-func (h naiveHandle) PutBlob(ctx context.Context, factory, run string, b engine.Blob) error {
+func (h naiveHandle) PutBlob(ctx context.Context, factory, run string, b engine.Blob, limit int64) error {
 	unlock, err := h.read(ctx)
 	defer unlock()
 	if err != nil {
@@ -580,6 +592,16 @@ func (h naiveHandle) PutBlob(ctx context.Context, factory, run string, b engine.
 	}
 	if h.heads[[2]string{factory, h.id(run)}] == nil {
 		return engine.ErrNotFound
+	}
+	if bytes := int64(len(b.Data)); run != "" && h.blobs[h.blobKey(factory, run, b.Digest)] == nil && h.fault != fillsDisks {
+		for k, kept := range h.blobs {
+			if k[0] == factory && k[1] == h.id(run) {
+				bytes += int64(len(kept))
+			}
+		}
+		if bytes > limit {
+			return engine.ErrFull
+		}
 	}
 	h.putBlob(factory, run, b)
 	return nil

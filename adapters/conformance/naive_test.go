@@ -44,6 +44,9 @@ func TestFaultsAreFound(t *testing.T) {
 		forgetsTickets: "runs with an outstanding ticket are listed",
 		sweepsNamed:    "blobs that no row names are swept",
 		sweepsFresh:    "blobs that no row names are swept",
+		fillsDisks:     "the content of a run is bounded",
+		keepsTokens:    "the tokens of a principal that goes are revoked with the write",
+		keepsState:     "a cached state is replaced without a row",
 	} {
 		t.Run(string(f), func(t *testing.T) {
 			t.Parallel()

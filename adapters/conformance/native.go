@@ -185,7 +185,7 @@ func unnamedIsSwept(ctx context.Context, w *World) error {
 	}
 	put := func(run string, contents ...string) error {
 		for _, c := range contents {
-			if err := w.A.PutBlob(ctx, w.Factory, run, blob(c)); err != nil {
+			if err := w.A.PutBlob(ctx, w.Factory, run, blob(c), models.MaxRunBytes); err != nil {
 				return err
 			}
 		}
@@ -220,7 +220,7 @@ func sweepIsOrdered(ctx context.Context, w *World) error {
 		}
 		data := fmt.Append(nil, node, " ", i)
 		b := engine.Blob{Digest: models.PlainDigest(data), Data: data}
-		if err := s.PutBlob(ctx, w.Factory, "r", b); err != nil {
+		if err := s.PutBlob(ctx, w.Factory, "r", b, models.MaxRunBytes); err != nil {
 			return err
 		}
 		missing := false

@@ -90,6 +90,9 @@ func (w *World) next(st step, l engine.Loaded) *engine.Write {
 		out.Rows = append(out.Rows, r)
 		head = models.Head{Seq: r.Seq, Hash: r.Hash}
 	}
+	if n == 0 {
+		out.State = nil
+	}
 	return out
 }
 

@@ -38,14 +38,20 @@ const (
 	putQueueRowSQL = `INSERT INTO factory_queue (factory) VALUES ($1) ON CONFLICT DO NOTHING`
 	putHeadSQL     = `UPDATE runs SET head_seq = $3, head_hash = $4, head_at = $5, rules = $6, state = $7, lease_expires = $8,
 		reclaim = $9, outstanding = $10 WHERE factory = $1 AND run = $2`
-	putLeaseSQL = `UPDATE runs SET lease_expires = $3, reclaim = $4, outstanding = $5 WHERE factory = $1 AND run = $2`
-	putRowSQL   = `INSERT INTO journal_rows (factory, run, seq, format, rules, cmd, i, n, at, actor, kind, payload, blobs,
+	putStateSQL        = `UPDATE runs SET state = $3, rules = $4 WHERE factory = $1 AND run = $2`
+	putFactoryStateSQL = `UPDATE factories SET state = $2, rules = $3 WHERE factory = $1`
+	revokeSQL          = `UPDATE tokens SET revoked = true WHERE factory = $1 AND principal = $2`
+	putLeaseSQL        = `UPDATE runs SET lease_expires = $3, reclaim = $4, outstanding = $5 WHERE factory = $1 AND run = $2`
+	putRowSQL          = `INSERT INTO journal_rows (factory, run, seq, format, rules, cmd, i, n, at, actor, kind, payload, blobs,
 		command_id, command_name, command, env, prev_hash, hash)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`
 	putReceiptSQL = `INSERT INTO receipts (factory, space, key_run, id, run, digest, actor, body) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 	putOnceSQL    = `INSERT INTO once_keys (factory, run, kind, key) VALUES ($1, $2, $3, $4)`
-	putBlobSQL    = `INSERT INTO blobs AS b (factory, run, digest, data, put_at) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (factory, run, digest) DO UPDATE SET put_at = excluded.put_at WHERE NOT b.kept`
+	// Under the lock of the run's row nobody else puts or removes its blobs, so what the statement sees is what is there.
+	putBlobSQL = `WITH had AS (SELECT FROM blobs WHERE factory = $1 AND run = $2 AND digest = $3), put AS (
+			INSERT INTO blobs AS b (factory, run, digest, data, put_at) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (factory, run, digest) DO UPDATE SET put_at = excluded.put_at WHERE NOT b.kept
+		) UPDATE runs SET blob_bytes = blob_bytes + octet_length($4) WHERE factory = $1 AND run = $2 AND NOT EXISTS (SELECT FROM had)`
 	putQueueSQL = `INSERT INTO queue AS q (factory, run, request, pool, expires, entered_at) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (factory, run) DO UPDATE SET request = excluded.request, pool = excluded.pool, expires = excluded.expires,
 		entered_at = CASE WHEN q.request = excluded.request THEN q.entered_at ELSE excluded.entered_at END`
@@ -168,7 +174,8 @@ func cachedInto(c *engine.Cached) func(pgx.Row) error {
 // write sends everything and the commit in one round trip: the server stops at the first error, and with it the commit.
 func write(ctx context.Context, conn *pgxpool.Conn, locks engine.Locks, at models.Instant, w *engine.Write) error {
 	b := &pgx.Batch{}
-	if n := len(w.Rows); n > 0 {
+	switch n := len(w.Rows); {
+	case n > 0:
 		head := w.Rows[n-1]
 		if locks.Run == "" {
 			b.Queue(putFactorySQL, locks.Factory, head.Seq, head.Hash[:], head.At, w.Rules, w.State)
@@ -176,8 +183,16 @@ func write(ctx context.Context, conn *pgxpool.Conn, locks engine.Locks, at model
 		} else {
 			b.Queue(putHeadSQL, locks.Factory, locks.Run, head.Seq, head.Hash[:], head.At, w.Rules, w.State, w.Lease, w.Reclaim, w.Outstanding)
 		}
-	} else {
+	case locks.Run == "":
+		b.Queue(putFactoryStateSQL, locks.Factory, w.State, w.Rules)
+	default:
 		b.Queue(putLeaseSQL, locks.Factory, locks.Run, w.Lease, w.Reclaim, w.Outstanding)
+		if w.State != nil {
+			b.Queue(putStateSQL, locks.Factory, locks.Run, w.State, w.Rules)
+		}
+	}
+	if w.Gone != "" {
+		b.Queue(revokeSQL, locks.Factory, w.Gone)
 	}
 	for _, blob := range w.Blobs {
 		b.Queue(putBlobSQL, locks.Factory, locks.Run, blob.Digest[:], whole(blob.Data), at)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -11,23 +12,32 @@ import (
 )
 
 // PutBlob implements engine.Blobs. It is ErrNotFound when there is no such run, or no such factory for one without run.
-func (s *Store) PutBlob(ctx context.Context, factory, run string, b engine.Blob) error {
-	const text = `WITH owner AS (
-			SELECT factory FROM factories WHERE factory = $1 AND $2 = ''
-			UNION ALL SELECT factory FROM runs WHERE factory = $1 AND run = $2
-		), put AS (
-			INSERT INTO blobs AS b (factory, run, digest, data, put_at) SELECT factory, $2, $3, $4, ` + clock + ` FROM owner
-			ON CONFLICT (factory, run, digest) DO UPDATE SET put_at = excluded.put_at WHERE NOT b.kept
-		) SELECT count(*) FROM owner`
+func (s *Store) PutBlob(ctx context.Context, factory, run string, b engine.Blob, limit int64) error {
 	doing := fmt.Sprintf("put blob of factory %s run %q", factory, run)
-	var owners int
-	if err := s.pool.QueryRow(ctx, text, factory, run, b.Digest[:], whole(b.Data)).Scan(&owners); err != nil {
-		return storeError(doing, err)
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		var bytes int64
+		var at models.Instant
+		var had bool
+		first := &pgx.Batch{}
+		first.Queue(`SELECT FROM factories WHERE factory = $1 FOR SHARE`, factory).QueryRow(func(row pgx.Row) error { return row.Scan() })
+		if run != "" {
+			first.Queue(`SELECT blob_bytes FROM runs WHERE factory = $1 AND run = $2 FOR UPDATE`, factory, run).QueryRow(func(row pgx.Row) error { return row.Scan(&bytes) })
+		}
+		first.Queue(`SELECT EXISTS (SELECT FROM blobs WHERE factory = $1 AND run = $2 AND digest = $3), `+clock, factory, run, b.Digest[:]).QueryRow(
+			func(row pgx.Row) error { return row.Scan(&had, &at) })
+		if err := tx.SendBatch(ctx, first).Close(); err != nil {
+			return err
+		}
+		if run != "" && !had && bytes+int64(len(b.Data)) > limit {
+			return engine.ErrFull
+		}
+		_, err := tx.Exec(ctx, putBlobSQL, factory, run, b.Digest[:], whole(b.Data), at)
+		return err
+	})
+	if errors.Is(err, engine.ErrFull) {
+		return fmt.Errorf("%s: %w", doing, err)
 	}
-	if owners == 0 {
-		return storeError(doing, pgx.ErrNoRows)
-	}
-	return nil
+	return storeError(doing, err)
 }
 
 // Blob implements engine.Blobs.

@@ -14,7 +14,9 @@ const (
 	keepBlobSQL = `UPDATE blobs SET kept = true WHERE factory = $1 AND run = $2 AND put_at < $3 AND NOT kept AND digest IN (
 		SELECT substring(r.blobs FROM g.n * 32 + 1 FOR 32) FROM journal_rows r, generate_series(0, octet_length(r.blobs) / 32 - 1) g (n)
 		WHERE r.factory = $1 AND r.run = $2 AND octet_length(r.blobs) > 0)`
-	dropBlobSQL = `DELETE FROM blobs WHERE factory = $1 AND run = $2 AND put_at < $3 AND NOT kept`
+	dropBlobSQL = `WITH gone AS (DELETE FROM blobs WHERE factory = $1 AND run = $2 AND put_at < $3 AND NOT kept RETURNING octet_length(data) AS bytes),
+		less AS (UPDATE runs SET blob_bytes = blob_bytes - (SELECT COALESCE(sum(bytes), 0) FROM gone) WHERE factory = $1 AND run = $2)
+		SELECT count(*) FROM gone`
 )
 
 // Sweep implements engine.Blobs, one run at a time. A blob that is put again at this moment is younger than the bound, and
@@ -38,8 +40,9 @@ func (s *Store) Sweep(ctx context.Context, factory string, age models.Seconds) (
 			if _, err := tx.Exec(ctx, keepBlobSQL, factory, run, before); err != nil {
 				return err
 			}
-			tag, err := tx.Exec(ctx, dropBlobSQL, factory, run, before)
-			removed += tag.RowsAffected()
+			var n int64
+			err := tx.QueryRow(ctx, dropBlobSQL, factory, run, before).Scan(&n)
+			removed += n
 			return err
 		})
 		if err != nil {

@@ -24,13 +24,17 @@ const (
 	putQueueRowSQL = `INSERT INTO factory_queue (factory) VALUES (?) ON CONFLICT DO NOTHING`
 	putHeadSQL     = `UPDATE runs SET head_seq = ?, head_hash = ?, head_at = ?, rules = ?, state = ?, lease_expires = ?, reclaim = ?, outstanding = ?
 		WHERE factory = ? AND run = ?`
-	putLeaseSQL = `UPDATE runs SET lease_expires = ?, reclaim = ?, outstanding = ? WHERE factory = ? AND run = ?`
-	putRowSQL   = `INSERT INTO journal_rows (factory, run, seq, format, rules, cmd, i, n, at, actor, kind, payload, blobs,
+	putStateSQL        = `UPDATE runs SET state = ?, rules = ? WHERE factory = ? AND run = ?`
+	putFactoryStateSQL = `UPDATE factories SET state = ?, rules = ? WHERE factory = ?`
+	revokeSQL          = `UPDATE tokens SET revoked = 1 WHERE factory = ? AND principal = ?`
+	putLeaseSQL        = `UPDATE runs SET lease_expires = ?, reclaim = ?, outstanding = ? WHERE factory = ? AND run = ?`
+	putRowSQL          = `INSERT INTO journal_rows (factory, run, seq, format, rules, cmd, i, n, at, actor, kind, payload, blobs,
 		command_id, command_name, command, env, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	putReceiptSQL = `INSERT INTO receipts (factory, space, key_run, id, run, digest, actor, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	putOnceSQL    = `INSERT INTO once_keys (factory, run, kind, key) VALUES (?, ?, ?, ?)`
 	putBlobSQL    = `INSERT INTO blobs (factory, run, digest, data, put_at) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET put_at = excluded.put_at WHERE NOT kept`
+	addBytesSQL = `UPDATE runs SET blob_bytes = blob_bytes + ? WHERE factory = ? AND run = ?`
 	putQueueSQL = `INSERT INTO queue (factory, run, request, pool, expires, entered_at) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (factory, run) DO UPDATE SET request = excluded.request, pool = excluded.pool, expires = excluded.expires,
 		entered_at = CASE WHEN request = excluded.request THEN entered_at ELSE excluded.entered_at END`
@@ -41,6 +45,7 @@ type statements struct {
 	loadFactory, loadRun, receipt, hasBlob, pending    *sql.Stmt
 	putFactory, putQueueRow, putHead, putLease, putRow *sql.Stmt
 	putReceipt, putOnce, putBlob, putQueue, dropQueue  *sql.Stmt
+	putState, putFactoryState, revoke, addBytes        *sql.Stmt
 }
 
 func (s *statements) all() map[string]**sql.Stmt {
@@ -49,6 +54,7 @@ func (s *statements) all() map[string]**sql.Stmt {
 		pendingSQL: &s.pending, putFactorySQL: &s.putFactory, putQueueRowSQL: &s.putQueueRow, putHeadSQL: &s.putHead,
 		putLeaseSQL: &s.putLease, putRowSQL: &s.putRow, putReceiptSQL: &s.putReceipt, putOnceSQL: &s.putOnce,
 		putBlobSQL: &s.putBlob, putQueueSQL: &s.putQueue, dropQueueSQL: &s.dropQueue,
+		putStateSQL: &s.putState, putFactoryStateSQL: &s.putFactoryState, revokeSQL: &s.revoke, addBytesSQL: &s.addBytes,
 	}
 }
 
@@ -151,7 +157,8 @@ func (s *Store) write(ctx context.Context, tx *sql.Tx, locks engine.Locks, at mo
 			_, err = tx.StmtContext(ctx, stmt).ExecContext(ctx, args...)
 		}
 	}
-	if len(w.Rows) > 0 {
+	switch {
+	case len(w.Rows) > 0:
 		head := w.Rows[len(w.Rows)-1]
 		if locks.Run == "" {
 			run(s.stmt.putFactory, locks.Factory, head.Seq, head.Hash[:], head.At, w.Rules, w.State)
@@ -159,11 +166,21 @@ func (s *Store) write(ctx context.Context, tx *sql.Tx, locks engine.Locks, at mo
 		} else {
 			run(s.stmt.putHead, head.Seq, head.Hash[:], head.At, w.Rules, w.State, w.Lease, w.Reclaim, w.Outstanding, locks.Factory, locks.Run)
 		}
-	} else {
+	case locks.Run == "":
+		run(s.stmt.putFactoryState, w.State, w.Rules, locks.Factory)
+	default:
 		run(s.stmt.putLease, w.Lease, w.Reclaim, w.Outstanding, locks.Factory, locks.Run)
+		if w.State != nil {
+			run(s.stmt.putState, w.State, w.Rules, locks.Factory, locks.Run)
+		}
+	}
+	if w.Gone != "" {
+		run(s.stmt.revoke, locks.Factory, w.Gone)
 	}
 	for _, b := range w.Blobs {
-		run(s.stmt.putBlob, locks.Factory, locks.Run, b.Digest[:], whole(b.Data), at)
+		if err == nil {
+			err = s.keep(ctx, tx, locks.Factory, locks.Run, b, at)
+		}
 	}
 	for _, r := range w.Rows {
 		run(s.stmt.putRow, r.Factory, r.Run, r.Seq, r.Format, r.Rules, r.Cmd, r.I, r.N, r.At, r.Actor, r.Kind, whole(r.Payload),
@@ -182,6 +199,19 @@ func (s *Store) write(ctx context.Context, tx *sql.Tx, locks engine.Locks, at mo
 			run(s.stmt.dropQueue, locks.Factory, locks.Run)
 		}
 	}
+	return err
+}
+
+// keep puts a blob, and counts it for its run if it was not there.
+func (s *Store) keep(ctx context.Context, tx *sql.Tx, factory, run string, b engine.Blob, at models.Instant) error {
+	var had bool
+	if err := tx.StmtContext(ctx, s.stmt.hasBlob).QueryRowContext(ctx, factory, run, b.Digest[:]).Scan(&had); err != nil {
+		return err
+	}
+	if _, err := tx.StmtContext(ctx, s.stmt.putBlob).ExecContext(ctx, factory, run, b.Digest[:], whole(b.Data), at); err != nil || had {
+		return err
+	}
+	_, err := tx.StmtContext(ctx, s.stmt.addBytes).ExecContext(ctx, len(b.Data), factory, run)
 	return err
 }
 

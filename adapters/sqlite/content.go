@@ -10,19 +10,27 @@ import (
 )
 
 // PutBlob implements engine.Blobs. It is ErrNotFound when there is no such run, or no such factory for one without run.
-func (s *Store) PutBlob(ctx context.Context, factory, run string, b engine.Blob) error {
-	const exists = `SELECT EXISTS (SELECT 1 FROM factories WHERE factory = ?1 AND ?2 = '')
-		OR EXISTS (SELECT 1 FROM runs WHERE factory = ?1 AND run = ?2)`
+func (s *Store) PutBlob(ctx context.Context, factory, run string, b engine.Blob, limit int64) error {
+	const owner = `SELECT 0, EXISTS (SELECT 1 FROM blobs WHERE factory = ?1 AND run = '' AND digest = ?3) FROM factories WHERE factory = ?1 AND ?2 = ''
+		UNION ALL SELECT blob_bytes, EXISTS (SELECT 1 FROM blobs WHERE factory = ?1 AND run = ?2 AND digest = ?3) FROM runs WHERE factory = ?1 AND run = ?2`
 	doing := fmt.Sprintf("put blob of factory %s run %q", factory, run)
-	var owned bool
-	if err := s.readers.QueryRowContext(ctx, exists, factory, run).Scan(&owned); err != nil {
+	tx, err := s.writer.BeginTx(ctx, nil)
+	if err != nil {
 		return storeError(doing, err)
 	}
-	if !owned {
-		return storeError(doing, sql.ErrNoRows)
+	defer func() { _ = tx.Rollback() }()
+	var bytes int64
+	var had bool
+	if err := tx.QueryRowContext(ctx, owner, factory, run, b.Digest[:]).Scan(&bytes, &had); err != nil {
+		return storeError(doing, err)
 	}
-	_, err := s.stmt.putBlob.ExecContext(ctx, factory, run, b.Digest[:], whole(b.Data), now())
-	return storeError(doing, err)
+	if run != "" && !had && bytes+int64(len(b.Data)) > limit {
+		return fmt.Errorf("%s: %w", doing, engine.ErrFull)
+	}
+	if err := s.keep(ctx, tx, factory, run, b, now()); err != nil {
+		return storeError(doing, err)
+	}
+	return storeError(doing, tx.Commit())
 }
 
 // Blob implements engine.Blobs.

@@ -41,14 +41,19 @@ func (s *Store) sweepRun(ctx context.Context, factory, run string, before models
 		return 0, err
 	}
 	for _, d := range due {
-		text := `DELETE FROM blobs WHERE factory = ? AND run = ? AND digest = ?`
-		if named[d] {
-			text = `UPDATE blobs SET kept = 1 WHERE factory = ? AND run = ? AND digest = ?`
-		} else {
+		texts := []string{`UPDATE blobs SET kept = 1 WHERE factory = ?1 AND run = ?2 AND digest = ?3`}
+		if !named[d] {
 			removed++
+			texts = []string{
+				`UPDATE runs SET blob_bytes = blob_bytes - (SELECT octet_length(data) FROM blobs WHERE factory = ?1 AND run = ?2 AND digest = ?3)
+					WHERE factory = ?1 AND run = ?2`,
+				`DELETE FROM blobs WHERE factory = ?1 AND run = ?2 AND digest = ?3`,
+			}
 		}
-		if _, err := tx.ExecContext(ctx, text, factory, run, d[:]); err != nil {
-			return 0, err
+		for _, text := range texts {
+			if _, err := tx.ExecContext(ctx, text, factory, run, d[:]); err != nil {
+				return 0, err
+			}
 		}
 	}
 	return removed, tx.Commit()

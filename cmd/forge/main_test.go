@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"github.com/forge-continuity/forge/fixtures/load"
 	"github.com/forge-continuity/forge/fixtures/recordings"
 	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/server/engine"
 )
 
 // guestCache is the cache folder of everything here, so that the guest module is compiled once.
@@ -59,7 +61,7 @@ func TestStories(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"server": serverCmd, "exits": exitsCmd, "freeport": freeportCmd, "ready": readyCmd, "setbyte": setbyteCmd,
-			"match": matchCmd,
+			"match": matchCmd, "setstate": setstateCmd,
 		},
 	})
 }
@@ -176,6 +178,21 @@ func setbyteCmd(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s does not hold %s", args[0], args[1])
 	}
 	ts.Check(os.WriteFile(path, []byte(changed), 0o600))
+}
+
+// setstateCmd replaces a text in the cached state of a run, as no build writes it.
+func setstateCmd(ts *testscript.TestScript, neg bool, args []string) {
+	ctx := context.Background()
+	store, err := sqlite.Open(ctx, ts.MkAbs(args[0]))
+	ts.Check(err)
+	err = store.Append(ctx, engine.Locks{Factory: args[1], Run: args[2]}, func(l engine.Loaded) (*engine.Write, error) {
+		changed := strings.Replace(string(l.Run.State), args[3], args[4], 1)
+		if changed == string(l.Run.State) {
+			return nil, fmt.Errorf("the state does not hold %s", args[3])
+		}
+		return &engine.Write{State: []byte(changed), Rules: l.Run.Rules, Lease: l.Lease}, nil
+	})
+	ts.Check(errors.Join(err, store.Close()))
 }
 
 // matchCmd sets a variable to the first group of a regular expression in a file.

@@ -21,7 +21,7 @@ func (e *Engine) PutReport(ctx context.Context, caller Caller, digest models.Dig
 	if _, err := readReport(digest, data); err != nil {
 		return models.Refuse(models.CodeRequestMalformed, models.D("member", "report"), models.D("takes", models.ReportFormat))
 	}
-	return e.outcome(e.store.PutBlob(ctx, caller.Factory, "", Blob{Digest: digest, Data: data}))
+	return e.outcome(e.store.PutBlob(ctx, caller.Factory, "", Blob{Digest: digest, Data: data}, models.MaxRunBytes))
 }
 
 // Report returns a kept report.

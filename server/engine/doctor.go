@@ -21,7 +21,7 @@ type Finding struct {
 }
 
 // Doctor examines every factory and run as they stand, reading only, and reports each: the chain holds, deciding every
-// command again gives these rows and receipts, content has its digests, and the cached state and the note of an outstanding
+// command again gives these rows and receipts, content has its digests, and the cached states and the note of an outstanding
 // ticket are what the rows say. A fault is reported and the examination goes on; an error ends it.
 func (e *Engine) Doctor(ctx context.Context, report func(Finding)) error {
 	return e.factories(ctx, func(factory string) error {
@@ -29,7 +29,10 @@ func (e *Engine) Doctor(ctx context.Context, report func(Finding)) error {
 		if err != nil {
 			return err
 		}
-		f, fault := decodeFactory(factory, c)
+		f, fault, err := e.examineFactory(ctx, factory, c)
+		if err != nil {
+			return err
+		}
 		report(Finding{Factory: factory, Rows: c.Head.Seq, Fault: fault})
 		if fault != nil {
 			return nil
@@ -53,6 +56,23 @@ func (e *Engine) Doctor(ctx context.Context, report func(Finding)) error {
 			after = runs[len(runs)-1]
 		}
 	})
+}
+
+// examineFactory replays the factory's own journal and lays what the store keeps beside it.
+func (e *Engine) examineFactory(ctx context.Context, factory string, c Cached) (f models.Factory, fault, err error) {
+	if f, fault = decodeFactory(factory, c); fault != nil {
+		return f, fault, nil
+	}
+	history, refusal := kernel.ReplayFactory(e.scan(ctx, factory, "", c.Head.Seq, &err))
+	switch {
+	case err != nil:
+		return f, nil, err
+	case refusal != nil:
+		return f, refusal, nil
+	case c.Head != kernel.FactoryHead(history.Last()) || !bytes.Equal(c.State, kernel.EncodeFactory(history.Last())):
+		return f, models.Refuse(models.CodeJournalBroken, models.D("what", "the cached state of the factory is not what its rows make")), nil
+	}
+	return f, nil, nil
 }
 
 func (e *Engine) waiting(ctx context.Context, factory string) (map[string]string, error) {

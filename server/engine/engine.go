@@ -145,8 +145,13 @@ func (e *Engine) ask(ctx context.Context, caller Caller, run, id string, c model
 	return Answer{}, true, refusal
 }
 
-// do is the transaction: lock, load, read the clock, decide, seal, append.
+// do is the transaction, with cached states that can be read.
 func (e *Engine) do(ctx context.Context, caller Caller, run, id string, c models.Command, built *rebuilt) (Answer, error) {
+	return mending(ctx, e, func() (Answer, error) { return e.transact(ctx, caller, run, id, c, built) })
+}
+
+// transact is the transaction: lock, load, read the clock, decide, seal, append.
+func (e *Engine) transact(ctx context.Context, caller Caller, run, id string, c models.Command, built *rebuilt) (Answer, error) {
 	locks := Locks{Factory: caller.Factory, Run: run, Receipt: key(caller.Factory, run, id, c), Blobs: named(c), Queue: built != nil}
 	var answer Answer
 	err := e.store.Append(ctx, locks, func(l Loaded) (*Write, error) {
@@ -201,6 +206,10 @@ func (e *Engine) do(ctx context.Context, caller Caller, run, id string, c models
 
 // DoFactory executes a command of the factory's own journal.
 func (e *Engine) DoFactory(ctx context.Context, caller Caller, id string, c models.Command) (Answer, error) {
+	return mending(ctx, e, func() (Answer, error) { return e.transactFactory(ctx, caller, id, c) })
+}
+
+func (e *Engine) transactFactory(ctx context.Context, caller Caller, id string, c models.Command) (Answer, error) {
 	locks := Locks{Factory: caller.Factory, Exclusive: true, Receipt: Key{Factory: caller.Factory, Space: SpaceFactory, ID: id}}
 	var answer Answer
 	err := e.store.Append(ctx, locks, func(l Loaded) (*Write, error) {
@@ -230,7 +239,11 @@ func (e *Engine) DoFactory(ctx context.Context, caller Caller, id string, c mode
 			return nil, err
 		}
 		answer = Answer{Body: receipt.Body}
-		return &Write{Rows: rows, State: kernel.EncodeFactory(after), Rules: after.Rules, Receipt: receipt}, nil
+		w := &Write{Rows: rows, State: kernel.EncodeFactory(after), Rules: after.Rules, Receipt: receipt}
+		if p, ok := c.(models.PutPrincipal); ok && p.Removed {
+			w.Gone = p.ID // put back, the principal is given new tokens: the old ones may be anywhere
+		}
+		return w, nil
 	})
 	return answer, e.outcome(err)
 }
@@ -343,7 +356,7 @@ func decodeFactory(factory string, c Cached) (models.Factory, error) {
 	}
 	f, err := kernel.DecodeFactory(c.State)
 	if err != nil {
-		return f, fmt.Errorf("decode state of factory %s: %w", factory, err)
+		return f, &unreadable{factory: factory, cause: err}
 	}
 	return f, nil
 }
@@ -361,7 +374,7 @@ func decode(factory, run string, fc, rc Cached) (models.Factory, kernel.State, e
 	}
 	s, err := kernel.DecodeState(rc.State)
 	if err != nil {
-		return f, s, fmt.Errorf("decode state of run %s: %w", run, err)
+		return f, s, &unreadable{factory: factory, run: run, cause: err}
 	}
 	return f, s, nil
 }
@@ -373,6 +386,8 @@ func (e *Engine) outcome(err error) error {
 		return models.Refuse(models.CodeNotFound)
 	case errors.Is(err, ErrTaken):
 		return models.Refuse(models.CodeRequestConflict)
+	case errors.Is(err, ErrFull):
+		return models.Refuse(models.CodeContentFull, models.D("limit", int64(models.MaxRunBytes)))
 	case errors.Is(err, ErrUnavailable):
 		return unavailable(err)
 	}

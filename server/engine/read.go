@@ -24,6 +24,10 @@ type view struct {
 }
 
 func (e *Engine) view(ctx context.Context, caller Caller, run string) (view, error) {
+	return mending(ctx, e, func() (view, error) { return e.look(ctx, caller, run) })
+}
+
+func (e *Engine) look(ctx context.Context, caller Caller, run string) (view, error) {
 	fc, err := e.store.Factory(ctx, caller.Factory)
 	if err != nil {
 		return view{}, e.outcome(err)
@@ -42,11 +46,7 @@ func (e *Engine) view(ctx context.Context, caller Caller, run string) (view, err
 
 // Factory returns the factory as it stands, for a caller who is a principal of it with one of the roles.
 func (e *Engine) Factory(ctx context.Context, caller Caller, roles ...string) (models.Factory, error) {
-	c, err := e.store.Factory(ctx, caller.Factory)
-	if err != nil {
-		return models.Factory{}, e.outcome(err)
-	}
-	f, err := decodeFactory(caller.Factory, c)
+	f, err := e.factory(ctx, caller.Factory)
 	if err != nil {
 		return f, err
 	}
@@ -54,6 +54,16 @@ func (e *Engine) Factory(ctx context.Context, caller Caller, roles ...string) (m
 		return f, r
 	}
 	return f, nil
+}
+
+func (e *Engine) factory(ctx context.Context, factory string) (models.Factory, error) {
+	return mending(ctx, e, func() (models.Factory, error) {
+		c, err := e.store.Factory(ctx, factory)
+		if err != nil {
+			return models.Factory{}, e.outcome(err)
+		}
+		return decodeFactory(factory, c)
+	})
 }
 
 // may asks for an identity that is still there and one of the roles.
@@ -257,7 +267,7 @@ func (e *Engine) PutBlob(ctx context.Context, caller Caller, run string, fence i
 	if models.SaltedBlob(v.run.Salt, data) != digest {
 		return models.Refuse(models.CodeBlobMismatch, models.D("digest", digest))
 	}
-	return e.outcome(e.store.PutBlob(ctx, caller.Factory, run, Blob{Digest: digest, Data: data}))
+	return e.outcome(e.store.PutBlob(ctx, caller.Factory, run, Blob{Digest: digest, Data: data}, models.MaxRunBytes))
 }
 
 // Blob returns content of a run. Readers of the factory may read it; the access is recorded.

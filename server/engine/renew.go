@@ -10,6 +10,10 @@ import (
 // Renew lengthens the caller's ordinary lease under the claim and returns its new expiry. It changes the lease row only: no
 // row of the journal, no receipt. Repeating it is harmless, for no renewal shortens a lease.
 func (e *Engine) Renew(ctx context.Context, caller Caller, run, claim string, fence int64, seconds models.Seconds) (models.Instant, error) {
+	return mending(ctx, e, func() (models.Instant, error) { return e.renew(ctx, caller, run, claim, fence, seconds) })
+}
+
+func (e *Engine) renew(ctx context.Context, caller Caller, run, claim string, fence int64, seconds models.Seconds) (models.Instant, error) {
 	var end models.Instant
 	err := e.store.Append(ctx, Locks{Factory: caller.Factory, Run: run}, func(l Loaded) (*Write, error) {
 		f, s, err := decode(caller.Factory, run, l.Factory, l.Run)

@@ -13,6 +13,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrTaken: a once-only key, row number or receipt id was written by somebody else. Nothing of the write stands.
 	ErrTaken = errors.New("already taken")
+	// ErrFull: the content of the run would be more than it may be. Nothing of the write stands.
+	ErrFull = errors.New("content is at its bound")
 	// ErrUnavailable: the store cannot answer now (connection, serialization, time limit). Whether a write landed is
 	// unknown; reading the receipt tells.
 	ErrUnavailable = errors.New("store unavailable")
@@ -109,7 +111,8 @@ type Waiting struct {
 // the loaded head. Queue nil removes the run's entry. Lease is the expiry that stands from now on, 0 for none. Reclaim is
 // until when, once that lease has lapsed, an ordinary claim may go on from here: such a run is announced without an entry
 // and without a person; 0 for no such claim. Outstanding is the request id of an outstanding ticket, empty for none. These
-// four replace what stood, also in a write without rows.
+// four replace what stood, also in a write without rows. A write without rows that has a State replaces the cached one, of a
+// factory too. Gone is a principal whose tokens are revoked with the write, empty for none.
 type Write struct {
 	Rows        []models.Row
 	State       []byte
@@ -121,6 +124,7 @@ type Write struct {
 	Outstanding string
 	Once        []Once
 	Blobs       []Blob
+	Gone        string
 }
 
 // RunInfo is a run as opened: it has a salt, and rows only once it is registered.
@@ -178,7 +182,9 @@ type Journal interface {
 
 // Blobs keeps content per run; run is empty for a factory's own blobs. Putting the same bytes twice is one blob.
 type Blobs interface {
-	PutBlob(ctx context.Context, factory, run string, b Blob) error
+	// PutBlob is ErrFull where the bytes kept for the run, those that a Write brought included, would come to more than limit.
+	// Content that is kept already is taken all the same, and so is what a Write brings. Without a run no limit is looked at.
+	PutBlob(ctx context.Context, factory, run string, b Blob, limit int64) error
 	Blob(ctx context.Context, factory, run string, digest models.Digest) ([]byte, error)
 	// Sweep removes the blobs of the factory's runs that no row names and that were last put longer ago than age, by the
 	// store's clock, and returns how many. No row can come to name a blob that is removed: it holds the run's lock.

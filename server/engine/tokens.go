@@ -41,11 +41,7 @@ func (e *Engine) Authenticate(ctx context.Context, secret string) (Caller, error
 		return Caller{}, no
 	}
 	caller := Caller{Factory: t.Factory, Principal: t.Principal}
-	c, err := e.store.Factory(ctx, caller.Factory)
-	if err != nil {
-		return Caller{}, e.outcome(err)
-	}
-	f, err := decodeFactory(caller.Factory, c)
+	f, err := e.factory(ctx, caller.Factory)
 	if err != nil {
 		return Caller{}, err
 	}
@@ -55,7 +51,8 @@ func (e *Engine) Authenticate(ctx context.Context, secret string) (Caller, error
 	return caller, nil
 }
 
-// IssueToken makes a secret for a principal. It is shown once and stored only as a hash; lifetime 0 never expires.
+// IssueToken makes a secret for a principal of the factory. It is shown once and stored only as a hash; lifetime 0 never
+// expires. The tokens of a principal that is removed are revoked for good, also one that is issued at that moment.
 func (e *Engine) IssueToken(ctx context.Context, factory, principal string, lifetime models.Seconds) (secret, id string, err error) {
 	var raw [40]byte
 	if _, err := rand.Read(raw[:]); err != nil {
@@ -71,7 +68,18 @@ func (e *Engine) IssueToken(ctx context.Context, factory, principal string, life
 		}
 		t.ExpiresAt = now.Add(lifetime)
 	}
-	return secret, id, e.outcome(e.store.PutToken(ctx, t))
+	if err := e.store.PutToken(ctx, t); err != nil {
+		return "", "", e.outcome(err)
+	}
+	// Only now: a removal from here on meets the token, and one that came before is seen.
+	f, err := e.factory(ctx, factory)
+	if err != nil {
+		return "", "", err
+	}
+	if _, ok := f.Principal(principal); !ok {
+		return "", "", errors.Join(models.Refuse(models.CodeNotFound), e.outcome(e.store.RevokeToken(ctx, factory, id)))
+	}
+	return secret, id, nil
 }
 
 // RevokeToken ends a token of the factory.

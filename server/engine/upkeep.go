@@ -90,5 +90,5 @@ func (e *Engine) PutEvidence(ctx context.Context, caller Caller, run string, dat
 		return models.Digest{}, models.Refuse(models.CodeNothingToReconcile)
 	}
 	b := Blob{Digest: models.SaltedBlob(v.run.Salt, data), Data: data}
-	return b.Digest, e.outcome(e.store.PutBlob(ctx, caller.Factory, run, b))
+	return b.Digest, e.outcome(e.store.PutBlob(ctx, caller.Factory, run, b, models.MaxRunBytes))
 }

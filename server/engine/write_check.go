@@ -9,8 +9,8 @@ func (w *Write) Check(locks Locks, at Loaded) error {
 	head, own := at.Run.Head, locks.Run == ""
 	if own {
 		head = at.Factory.Head
-		if w.Queue != nil || w.Lease != 0 || w.Reclaim != 0 || w.Outstanding != "" || len(w.Rows) == 0 {
-			return fmt.Errorf("write to the journal of factory %s: it has rows, no queue, no lease and no ticket", locks.Factory)
+		if w.Queue != nil || w.Lease != 0 || w.Reclaim != 0 || w.Outstanding != "" || len(w.Rows) == 0 && w.State == nil {
+			return fmt.Errorf("write to the journal of factory %s: it has rows or a state, no queue, no lease and no ticket", locks.Factory)
 		}
 	}
 	for i, r := range w.Rows {
@@ -27,8 +27,11 @@ func (w *Write) Check(locks Locks, at Loaded) error {
 		}
 		head.Seq, head.Hash = r.Seq, r.Hash
 	}
-	if len(w.Rows) > 0 && (w.State == nil || w.Rules <= 0) {
-		return fmt.Errorf("write to run %q has rows and no state or rules", locks.Run)
+	if len(w.Rows) > 0 && w.State == nil || w.State != nil && (w.Rules <= 0 || head.Seq == 0) {
+		return fmt.Errorf("write to run %q: rows have a state, and a state has rows and rules", locks.Run)
+	}
+	if w.Gone != "" && !own {
+		return fmt.Errorf("write to run %q ends tokens of %q", locks.Run, w.Gone)
 	}
 	if w.Queue != nil && w.Queue.Run != locks.Run {
 		return fmt.Errorf("queue entry of run %q, locked is %q", w.Queue.Run, locks.Run)
