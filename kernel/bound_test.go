@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/forge-continuity/forge/kernel"
+	"github.com/forge-continuity/forge/kernel/ticket"
 	"github.com/forge-continuity/forge/models"
 	"github.com/forge-continuity/forge/proptest/world"
 )
@@ -28,11 +29,35 @@ var stops = map[string]struct {
 		w.MustFactory(world.Root, models.RegisterProfile{Profile: p})
 		w.MustFactory(world.Root, models.RetireProfile{ID: "p1"})
 	}, models.CodeProfileUnqualified},
+	// BOUND-07
+	"ticket: checkpoint": {ticketed(func(t *ticket.Ticket) { t.Derived = world.Blob("other") }), models.CodeTicketChanged},
+	"ticket: seal":       {ticketed(func(t *ticket.Ticket) { t.Seal = world.Plain("other") }), models.CodeTicketChanged},
+	"ticket: graph":      {ticketed(func(t *ticket.Ticket) { t.Graph = world.Plain("other") }), models.CodeTicketChanged},
+	"ticket: revision":   {ticketed(func(t *ticket.Ticket) { t.PolicyRevision++ }), models.CodeTicketChanged},
+	"ticket: row": {func(w *world.World) {
+		t, _ := w.State.Tickets.Last()
+		w.Rows[t.SettledSeq-1].Actor = world.Omar
+	}, models.CodeTicketChanged},
+	"ticket: lease": {func(w *world.World) {
+		t, _ := w.State.Tickets.Last()
+		row := &w.Rows[t.GrantSeq-1]
+		row.Payload = bytes.Replace(row.Payload, []byte(`:600,`), []byte(`:601,`), 1)
+		row.Payload = bytes.Replace(row.Payload, []byte(`:600}`), []byte(`:601}`), 1)
+	}, models.CodeTicketChanged},
 	// BOUND-04
 	"cancelled": {func(w *world.World) { w.Must(world.Omar, "cancel", models.CancelRun{}) }, models.CodeRunCancelled},
 	// BOUND-05
 	"actor removed":       {func(w *world.World) { w.Roles(world.Dana) }, models.CodeActorLost},
 	"authority withdrawn": {func(w *world.World) { w.Roles(world.Dana, models.RoleAdministrator) }, models.CodeAuthorityRevoked},
+}
+
+// ticketed changes the ticket in the cached state, as only damage could.
+func ticketed(change func(*ticket.Ticket)) func(*world.World) {
+	return func(w *world.World) {
+		list := slices.Clone(w.State.Tickets.Tickets)
+		change(&list[len(list)-1])
+		w.State.Tickets.Tickets = list
+	}
 }
 
 func TestWhatStopsATicket(t *testing.T) {
@@ -43,6 +68,12 @@ func TestWhatStopsATicket(t *testing.T) {
 			check := unmoved(t, w)
 			refused(t, w.Claim(world.Worker2), stop.code)
 			check()
+
+			// At the very instant of the grant too: nothing moved since, but it does not hold now.
+			w = world.Held()
+			w.Admit("request-1")
+			stop.change(w)
+			refused(t, w.Claim(world.Worker2), stop.code)
 
 			w = world.Continuing()
 			facts := w.Asked()
@@ -153,8 +184,8 @@ func TestClaimComesBeforeEverything(t *testing.T) {
 // A ticket whose owner stopped before any request, or with something unknown, is uncertain; after a known turn it has ended.
 func TestHowATicketEnds(t *testing.T) {
 	state := func(w *world.World) string {
-		ticket, _ := w.State.Tickets.Last()
-		return ticket.State
+		t, _ := w.State.Tickets.Last()
+		return t.State
 	}
 	w := world.Continuing()
 	w.MustAppend(world.Failed())

@@ -50,6 +50,10 @@ func (s State) boundaryHolds(t ticket.Ticket, review models.Review, env models.E
 			break
 		}
 	}
+	// A source that was changed and put back lies there too: which of the two the request was refused on, nobody can tell.
+	if g := s.Registration.Source; env.Factory.MovedSince(models.RecordSource, g.Record, s.Lease.GrantedAt) {
+		add(models.Refuse(models.CodeLaterActivity, models.D("record", g.Record), models.D("since", s.Lease.GrantedAt)))
+	}
 	if turn.Checkpoint != t.Derived {
 		add(models.Refuse(models.CodePendingCheckpointDiffers, models.D("got", turn.Checkpoint), models.D("want", t.Derived)))
 	}

@@ -294,6 +294,9 @@ func (s State) claimTicket(id string, t ticket.Ticket, env models.Env) ([]models
 func (s State) executionHold(t ticket.Ticket, env models.Env) *models.Refusal {
 	f := env.Factory
 	list := []*models.Refusal{policy.Disabled(f.Policy), profile.Still(f, t.Profile, env.Host), s.original(env, false), s.changed(env)}
+	if a := env.Admission; a != nil && *a != t.Identity() {
+		list = append(list, models.Refuse(models.CodeTicketChanged, models.D("request_id", t.RequestID), models.D("what", "admission")))
+	}
 	if t.Version == 2 {
 		list = append(list, policy.ObservationsOff(f.Policy))
 	}
@@ -329,7 +332,13 @@ func (s State) stopped(t ticket.Ticket, f models.Factory) []*models.Refusal {
 	if t.Version == 2 {
 		add(models.MovedObservations, "", models.CodeSettingOff)
 	}
+	if t.RefusedBoundary != "" {
+		add(models.MovedPreAdmission, "", models.CodeSettingOff)
+	}
 	add(models.MovedActor, s.OriginalActor, models.CodeAuthorityRevoked)
+	if t.ReadonlyObservation != "" {
+		add(models.MovedAdministrator, s.OriginalActor, models.CodeAuthorityRevoked)
+	}
 	add(models.RecordSource, g.Source.Record, models.CodeSourceChanged)
 	add(models.RecordConfiguration, g.Configuration.Record, models.CodeConfigurationChanged)
 	add(models.RecordScope, g.Scope.Record, models.CodeScopeChanged)

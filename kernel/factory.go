@@ -201,9 +201,15 @@ func moves(f models.Factory, e models.Event) []models.Moved {
 		if f.Policy.AllowUnavailableSourceObservations && !e.Policy.AllowUnavailableSourceObservations {
 			list = append(list, models.Moved{Kind: models.MovedObservations})
 		}
+		if f.Policy.AllowPreAdmissionRecovery && !e.Policy.AllowPreAdmissionRecovery {
+			list = append(list, models.Moved{Kind: models.MovedPreAdmission})
+		}
 	case models.PrincipalPut:
-		if p := e.Principal; f.Has(p.ID, models.RoleOperator) && (p.Removed || !slices.Contains(p.Roles, models.RoleOperator)) {
-			list = append(list, models.Moved{Kind: models.MovedActor, Name: p.ID})
+		p := e.Principal
+		for _, lost := range []struct{ role, kind string }{{models.RoleOperator, models.MovedActor}, {models.RoleAdministrator, models.MovedAdministrator}} {
+			if f.Has(p.ID, lost.role) && (p.Removed || !slices.Contains(p.Roles, lost.role)) {
+				list = append(list, models.Moved{Kind: lost.kind, Name: p.ID})
+			}
 		}
 	case models.RecordPut:
 		if old, ok := f.Record(e.Record.Kind, e.Record.Name); ok && old.Digest != e.Record.Digest {

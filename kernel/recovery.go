@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/forge-continuity/forge/kernel/journal"
 	"github.com/forge-continuity/forge/kernel/lease"
 	"github.com/forge-continuity/forge/kernel/policy"
 	"github.com/forge-continuity/forge/kernel/profile"
@@ -48,6 +49,29 @@ func HistoryOf(rows iter.Seq[models.Row], requestID string) models.TicketHistory
 		}
 	}
 	return h
+}
+
+// AdmissionOf folds the two rows of an admission and returns the identity of the ticket that they make, zero where they are
+// not such rows, or not those that were sealed (BOUND-07).
+func AdmissionOf(rows []models.Row) models.Digest {
+	if len(rows) != 2 {
+		return models.Digest{}
+	}
+	var s ticket.State
+	var settled *models.MigrationSettled
+	for _, row := range rows {
+		e, err := models.DecodeEvent(row.Kind, row.Payload)
+		if err != nil || journal.RowHash(row) != row.Hash {
+			return models.Digest{}
+		}
+		s = s.Evolve(e, row.Seq, row.Actor, settled, true)
+		settled = nil
+		if m, ok := e.(models.MigrationSettled); ok {
+			settled = &m
+		}
+	}
+	t, _ := s.Last()
+	return t.Identity()
 }
 
 // lapsed is the state once a lease that has ended by time is recorded, as the first event of the command that meets it.

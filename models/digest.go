@@ -29,6 +29,7 @@ const (
 	TagRegistration = "forge.registration/1"
 	TagHead         = "forge.head/1"
 	TagRecovery     = "forge.recovery/1"
+	TagTicket       = "forge.ticket/1"
 )
 
 // Tagged returns SHA-256 over the tag, a zero byte, and each part led by its length (8 bytes, big-endian).

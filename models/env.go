@@ -31,9 +31,11 @@ func (h Head) Digest() Digest {
 }
 
 // Env is the closed set of facts that Decide reads beside state and command. Factory is not written into rows: the row
-// names the factory's head, and replay folds that journal up to it.
+// names the factory's head, and replay folds that journal up to it. Admission is what the rows of the outstanding ticket's
+// admission come to (kernel.AdmissionOf), read for a claim or a batch; nil where it was not read.
 type Env struct {
 	Actor          string          `json:"actor"`
+	Admission      *Digest         `json:"admission,omitzero"`
 	At             Instant         `json:"at"`
 	Clock          string          `json:"clock"`
 	Factory        Factory         `json:"-"`

@@ -100,12 +100,14 @@ type Moved struct {
 	Name string  `json:"name"`
 }
 
-// Kinds of Moved beside the record kinds: the policy as a whole, its switch for observations, and a principal's loss of
-// membership or of the right to execute.
+// Kinds of Moved beside the record kinds: the policy as a whole, its switches for observations and for the refused boundary,
+// and a principal's loss of membership, of the right to execute, or of the right to administer.
 const (
-	MovedPolicy       = "policy"
-	MovedObservations = "policy-observations"
-	MovedActor        = "actor"
+	MovedPolicy        = "policy"
+	MovedObservations  = "policy-observations"
+	MovedPreAdmission  = "policy-pre-admission"
+	MovedActor         = "actor"
+	MovedAdministrator = "administrator"
 )
 
 // MovedSince reports whether that stopped holding after the instant.

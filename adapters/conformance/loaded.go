@@ -15,10 +15,39 @@ var loadedChecks = []Check{
 	{"pending counts tickets that have not lapsed", pendingIsCounted},
 	{"work is listed oldest first", workIsOrdered},
 	{"what decide was given is its own", loadedIsOwn},
+	{"decide reads the rows that stand", rowsAreRead},
 	{"the clock is the store's and never turns back in a run", clockIsMonotone},
 }
 
 var nothing = func(engine.Loaded, *engine.Write) error { return errNothing }
+
+// rowsAreRead: inside the transaction decide sees the rows up to the head under its lock, and none beyond.
+func rowsAreRead(ctx context.Context, w *World) error {
+	if err := w.openRuns(ctx, "r", "s"); err != nil {
+		return err
+	}
+	if _, err := w.do(ctx, w.A, step{run: "r", rows: 5}); err != nil {
+		return err
+	}
+	expected, err := w.A.Rows(ctx, w.Factory, "r", 2, 3)
+	if err != nil || len(expected) != 3 {
+		return fmt.Errorf("%d rows, %w", len(expected), err)
+	}
+	for run, list := range map[string][]models.Row{"r": expected, "s": nil} {
+		_, err := w.do(ctx, w.B, step{run: run, edit: func(l engine.Loaded, _ *engine.Write) error {
+			got, err := l.Rows(2, 3)
+			past, err2 := l.Rows(6, 10)
+			if err := first(err, err2, want("rows of "+run, got, list), want("rows past the head", len(past), 0)); err != nil {
+				return err
+			}
+			return errNothing
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func savedIsLoaded(ctx context.Context, w *World) error {
 	if err := w.openRuns(ctx, "r", "s"); err != nil {

@@ -289,6 +289,7 @@ func (h naiveHandle) load(locks engine.Locks, key, own [2]string) (engine.Loaded
 	} else if !locks.Exclusive {
 		return l, engine.ErrNotFound
 	}
+	l.Rows = func(from, limit int64) ([]models.Row, error) { return h.some(locks.Factory, locks.Run, from, limit), nil }
 	if locks.Run != "" {
 		r := h.heads[key]
 		if r == nil {
@@ -458,13 +459,18 @@ func (h naiveHandle) Rows(ctx context.Context, factory, run string, from, limit 
 	if err != nil {
 		return nil, err
 	}
+	return h.some(factory, run, from, limit), nil
+}
+
+// some are rows under a lock that is held.
+func (h naiveHandle) some(factory, run string, from, limit int64) []models.Row {
 	var out []models.Row
 	for _, r := range h.rows[[2]string{factory, h.id(run)}] {
 		if r.Seq >= from && int64(len(out)) < limit {
 			out = append(out, h.row(r))
 		}
 	}
-	return out, nil
+	return out
 }
 
 func (h naiveHandle) Factories(ctx context.Context, after string, limit int64) ([]string, error) {

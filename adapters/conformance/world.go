@@ -44,6 +44,7 @@ func (w *World) do(ctx context.Context, s engine.Store, st step) (engine.Loaded,
 	}
 	err := s.Append(ctx, locks, func(l engine.Loaded) (*engine.Write, error) {
 		seen = l
+		seen.Rows = nil // its transaction is over when the caller looks
 		write := w.next(st, l)
 		if st.edit != nil {
 			if err := st.edit(l, write); errors.Is(err, errNothing) {

@@ -114,7 +114,9 @@ func (s *Store) appendOnce(ctx context.Context, locks engine.Locks, decide func(
 // load takes the locks in the order of engine.Locks, then reads the clock in a statement of its own, so that no wait for a
 // lock comes after it, then the rest.
 func load(ctx context.Context, conn *pgxpool.Conn, locks engine.Locks) (engine.Loaded, error) {
-	var l engine.Loaded
+	l := engine.Loaded{Rows: func(from, limit int64) ([]models.Row, error) {
+		return readRows(ctx, conn, locks.Factory, locks.Run, from, limit)
+	}}
 	b := &pgx.Batch{}
 	b.Queue(beginSQL)
 	if locks.Exclusive {

@@ -79,9 +79,13 @@ func (s *Store) OpenRun(ctx context.Context, factory, run, opener string, salt [
 
 // Rows implements engine.Journal. Past the head, and for a journal that does not exist, there are none.
 func (s *Store) Rows(ctx context.Context, factory, run string, from, limit int64) ([]models.Row, error) {
+	return readRows(ctx, s.pool, factory, run, from, limit)
+}
+
+func readRows(ctx context.Context, db querier, factory, run string, from, limit int64) ([]models.Row, error) {
 	const text = `SELECT format, rules, factory, run, seq, cmd, i, n, at, actor, kind, payload, blobs, command_id, command_name,
 		command, env, prev_hash, hash FROM journal_rows WHERE factory = $1 AND run = $2 AND seq >= $3 ORDER BY seq LIMIT $4`
-	return collect(ctx, s, "read rows of run "+run, func(row pgx.CollectableRow) (models.Row, error) {
+	return collect(ctx, db, "read rows of run "+run, func(row pgx.CollectableRow) (models.Row, error) {
 		var r models.Row
 		var blobs some
 		err := row.Scan(&r.Format, &r.Rules, &r.Factory, &r.Run, &r.Seq, &r.Cmd, &r.I, &r.N, &r.At, &r.Actor, &r.Kind,
@@ -97,13 +101,13 @@ func (s *Store) Rows(ctx context.Context, factory, run string, from, limit int64
 // Factories implements engine.Journal.
 func (s *Store) Factories(ctx context.Context, after string, limit int64) ([]string, error) {
 	const text = `SELECT factory FROM factories WHERE factory > $1 ORDER BY factory LIMIT $2`
-	return collect(ctx, s, "list factories", pgx.RowTo[string], text, after, max(limit, 0))
+	return collect(ctx, s.pool, "list factories", pgx.RowTo[string], text, after, max(limit, 0))
 }
 
 // Outstanding implements engine.Journal.
 func (s *Store) Outstanding(ctx context.Context, factory, after string, limit int64) ([]engine.Waiting, error) {
 	const text = `SELECT run, outstanding FROM runs WHERE factory = $1 AND outstanding <> '' AND run > $2 ORDER BY run LIMIT $3`
-	return collect(ctx, s, "list outstanding tickets", func(row pgx.CollectableRow) (engine.Waiting, error) {
+	return collect(ctx, s.pool, "list outstanding tickets", func(row pgx.CollectableRow) (engine.Waiting, error) {
 		var w engine.Waiting
 		err := row.Scan(&w.Run, &w.Request)
 		return w, err
@@ -113,7 +117,7 @@ func (s *Store) Outstanding(ctx context.Context, factory, after string, limit in
 // Runs implements engine.Journal.
 func (s *Store) Runs(ctx context.Context, factory, after string, limit int64) ([]string, error) {
 	const text = `SELECT run FROM runs WHERE factory = $1 AND run > $2 ORDER BY run LIMIT $3`
-	return collect(ctx, s, "list runs", pgx.RowTo[string], text, factory, after, max(limit, 0))
+	return collect(ctx, s.pool, "list runs", pgx.RowTo[string], text, factory, after, max(limit, 0))
 }
 
 // Receipt implements engine.Journal.
@@ -135,7 +139,7 @@ func (s *Store) Work(ctx context.Context, factory, pool string, limit int64) ([]
 			(SELECT run, '', 0, '', lease_expires FROM runs WHERE factory = $1 AND reclaim > 0
 				AND lease_expires <= (SELECT at FROM t) AND reclaim > (SELECT at FROM t) ORDER BY lease_expires, run LIMIT $3)
 		) w ORDER BY since, run LIMIT $3`
-	return collect(ctx, s, "list work", func(row pgx.CollectableRow) (engine.QueueEntry, error) {
+	return collect(ctx, s.pool, "list work", func(row pgx.CollectableRow) (engine.QueueEntry, error) {
 		var q engine.QueueEntry
 		err := row.Scan(&q.Run, &q.Request, &q.Expires, &q.Pool)
 		return q, err
@@ -150,8 +154,13 @@ func (s *Store) Pending(ctx context.Context, factory string) (int64, error) {
 	return n, storeError("count pending tickets", err)
 }
 
-func collect[T any](ctx context.Context, s *Store, doing string, scan pgx.RowToFunc[T], text string, args ...any) ([]T, error) {
-	rows, err := s.pool.Query(ctx, text, args...)
+// querier is the pool, or one connection inside a transaction.
+type querier interface {
+	Query(ctx context.Context, text string, args ...any) (pgx.Rows, error)
+}
+
+func collect[T any](ctx context.Context, db querier, doing string, scan pgx.RowToFunc[T], text string, args ...any) ([]T, error) {
+	rows, err := db.Query(ctx, text, args...)
 	if err != nil {
 		return nil, storeError(doing, err)
 	}

@@ -27,7 +27,7 @@ func (s *Store) Sweep(ctx context.Context, factory string, age models.Seconds) (
 		return 0, err
 	}
 	before := now.Add(-age)
-	runs, err := collect(ctx, s, "list unnamed blobs", pgx.RowTo[string], dueRunsSQL, factory, before)
+	runs, err := collect(ctx, s.pool, "list unnamed blobs", pgx.RowTo[string], dueRunsSQL, factory, before)
 	if err != nil {
 		return 0, err
 	}

@@ -110,7 +110,9 @@ func (s *Store) Append(ctx context.Context, locks engine.Locks, decide func(engi
 }
 
 func (s *Store) load(ctx context.Context, tx *sql.Tx, locks engine.Locks) (engine.Loaded, error) {
-	l := engine.Loaded{Now: now()}
+	l := engine.Loaded{Now: now(), Rows: func(from, limit int64) ([]models.Row, error) {
+		return readRows(ctx, tx, locks.Factory, locks.Run, from, limit)
+	}}
 	err := scanCached(tx.StmtContext(ctx, s.stmt.loadFactory).QueryRowContext(ctx, locks.Factory), &l.Factory)
 	if err != nil && !(locks.Exclusive && errors.Is(err, sql.ErrNoRows)) {
 		return l, err

@@ -83,12 +83,16 @@ func (s *Store) OpenRun(ctx context.Context, factory, run, opener string, salt [
 
 // Rows implements engine.Journal. Past the head, and for a journal that does not exist, there are none.
 func (s *Store) Rows(ctx context.Context, factory, run string, from, limit int64) ([]models.Row, error) {
+	return readRows(ctx, s.readers, factory, run, from, limit)
+}
+
+func readRows(ctx context.Context, db querier, factory, run string, from, limit int64) ([]models.Row, error) {
 	const text = `SELECT format, rules, factory, run, seq, cmd, i, n, at, actor, kind, payload, blobs, command_id, command_name,
 		command, env, prev_hash, hash FROM journal_rows WHERE factory = ? AND run = ? AND seq >= ? ORDER BY seq LIMIT ?`
 	if limit <= 0 {
 		return nil, nil
 	}
-	return collect(ctx, s.readers, "read rows of run "+run, func(rows *sql.Rows) (models.Row, error) {
+	return collect(ctx, db, "read rows of run "+run, func(rows *sql.Rows) (models.Row, error) {
 		var r models.Row
 		var blobs []byte
 		err := rows.Scan(&r.Format, &r.Rules, &r.Factory, &r.Run, &r.Seq, &r.Cmd, &r.I, &r.N, &r.At, &r.Actor, &r.Kind,
@@ -161,7 +165,12 @@ func (s *Store) Pending(ctx context.Context, factory string) (int64, error) {
 	return n, storeError("count pending tickets", err)
 }
 
-func collect[T any](ctx context.Context, db *sql.DB, doing string, scan func(*sql.Rows) (T, error), text string, args ...any) ([]T, error) {
+// querier is the pool, or one transaction.
+type querier interface {
+	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
+}
+
+func collect[T any](ctx context.Context, db querier, doing string, scan func(*sql.Rows) (T, error), text string, args ...any) ([]T, error) {
 	rows, err := db.QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, storeError(doing, err)

@@ -94,6 +94,22 @@ func (t Ticket) Start() models.Digest {
 	return t.Derived
 }
 
+// Identity names what an admission made of the ticket and nothing may change afterwards, its seal included (T3).
+func (t Ticket) Identity() models.Digest {
+	return models.Tagged(models.TagTicket, canon.MustMarshal(struct {
+		Derived        models.Digest `json:"derived"`
+		Fixture        bool          `json:"fixture"`
+		GrantSeq       int64         `json:"grant_seq"`
+		Graph          models.Digest `json:"graph"`
+		PolicyRevision int64         `json:"policy_revision"`
+		Profile        string        `json:"profile"`
+		RequestID      string        `json:"request_id"`
+		Seal           models.Digest `json:"seal"`
+		SettledSeq     int64         `json:"settled_seq"`
+		Version        int64         `json:"version"`
+	}{t.Derived, t.Fixture, t.GrantSeq, t.Graph, t.PolicyRevision, t.Profile, t.RequestID, t.Seal, t.SettledSeq, t.Version}))
+}
+
 // State is every ticket of the run in order of admission.
 type State struct {
 	Tickets []Ticket `json:"tickets"`

@@ -208,6 +208,7 @@ func (w *World) Env(actor, id string, c models.Command) models.Env {
 	if w.State.Lease.Live {
 		env.LeaseExpires = w.Lease
 	}
+	env.Admission = w.admission(c)
 	_, admits := c.(models.RequestContinuity)
 	requestID, recovers := recovered(c)
 	if t, ok := w.State.Tickets.Last(); admits || recovers || ok && t.Outstanding() {
@@ -226,6 +227,27 @@ func (w *World) Env(actor, id string, c models.Command) models.Env {
 		env.Pending, env.Recount, env.Reconstruction = w.PendingNow(), w.Recount(), w.Rebuild(w)
 	}
 	return env
+}
+
+// admission is what the shell reads of the rows that admitted the outstanding ticket.
+func (w *World) admission(c models.Command) *models.Digest {
+	switch c.(type) {
+	case models.ClaimRun, models.Append:
+	default:
+		return nil
+	}
+	t, ok := w.State.Tickets.Last()
+	if !ok || !t.Outstanding() {
+		return nil
+	}
+	var made models.Digest
+	if w.Trust {
+		made = t.Identity()
+	}
+	if t.GrantSeq <= int64(len(w.Rows)) {
+		made = kernel.AdmissionOf(w.Rows[t.SettledSeq-1 : t.SettledSeq+1])
+	}
+	return &made
 }
 
 // PendingNow counts tickets that wait for a worker: those of other runs, and this run's own.

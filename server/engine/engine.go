@@ -161,6 +161,9 @@ func (e *Engine) transact(ctx context.Context, caller Caller, run, id string, c 
 		}
 		env := e.env(caller, f, s, c, l.Now, l.Lease, l.Saved)
 		env.Missing, env.Pending = l.Missing, l.Pending
+		if env.Admission, err = admission(s, c, l.Rows); err != nil {
+			return nil, err
+		}
 		if built != nil {
 			if built.recount.Head != s.Head {
 				return nil, errMoved
@@ -259,6 +262,26 @@ func (e *Engine) env(caller Caller, f models.Factory, s kernel.State, c models.C
 		env.Host = e.host
 	}
 	return env
+}
+
+// admission reads the two rows that admitted the outstanding ticket, for a claim of it or a batch under it: the ticket in the
+// cached state must be the one that they made (BOUND-07).
+func admission(s kernel.State, c models.Command, rows func(from, limit int64) ([]models.Row, error)) (*models.Digest, error) {
+	switch c.(type) {
+	case models.ClaimRun, models.Append:
+	default:
+		return nil, nil
+	}
+	t, ok := s.Tickets.Last()
+	if !ok || !t.Outstanding() {
+		return nil, nil
+	}
+	list, err := rows(t.SettledSeq, 2)
+	if err != nil {
+		return nil, err
+	}
+	made := kernel.AdmissionOf(list)
+	return &made, nil
 }
 
 // steady keeps a journal's time from going back: up to MaxClockLag behind the head the head's time stands, and the row
