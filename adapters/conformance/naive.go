@@ -289,7 +289,9 @@ func (h naiveHandle) load(locks engine.Locks, key, own [2]string) (engine.Loaded
 	} else if !locks.Exclusive {
 		return l, engine.ErrNotFound
 	}
-	l.Rows = func(from, limit int64) ([]models.Row, error) { return h.some(locks.Factory, locks.Run, from, limit), nil }
+	l.Rows = func(from, limit int64) ([]models.Row, error) {
+		return h.some(locks.Factory, locks.Run, from, limit), nil
+	}
 	if locks.Run != "" {
 		r := h.heads[key]
 		if r == nil {
