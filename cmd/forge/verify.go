@@ -133,12 +133,21 @@ func printVerified(w io.Writer, v engine.Verified, module models.Digest) {
 		{"receipts", fmt.Sprintf("%d: each is what its rows make", v.Receipts)},
 		{"blobs", fmt.Sprintf("%d: each has its digest; %d erased", v.Blobs, v.BlobsErased)},
 		{"reconstructions", rebuilt},
+		{"reviews", reviewed(v)},
 		{"head", fmt.Sprintf("row %d, %s", v.Head.Seq, v.Head.Hash)},
 	}
 	table(w, append(lines, spent(v.Counters)...)...)
 	if v.Reconstructions == v.Admissions {
 		fmt.Fprintln(w, "verified")
 	}
+}
+
+// reviewed says what was checked of reports and of requests that a provider refused.
+func reviewed(v engine.Verified) string {
+	if v.Reports+v.ReportsMissing == 0 {
+		return "no recovery rests on a report"
+	}
+	return fmt.Sprintf("%d reports, each has its digest, %d missing; %d refused requests rendered again, same bytes", v.Reports, v.ReportsMissing, v.Reproductions)
 }
 
 func cacheFlag(c *cobra.Command, into *string) {

@@ -66,11 +66,17 @@ type stage struct {
 
 func setUp(t *testing.T, store engine.Store, version string, o apitest.Options) *stage {
 	t.Helper()
+	return setUpOn(t, store, sandbox(t), version, o)
+}
+
+// setUpOn is setUp with another sandbox.
+func setUpOn(t *testing.T, store engine.Store, box engine.Sandbox, version string, o apitest.Options) *stage {
+	t.Helper()
 	r, err := recordings.Held(version)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{World: apitest.Start(t, store, sandbox(t), o), recording: r}
+	s := &stage{World: apitest.Start(t, store, box, o), recording: r}
 	client := func(principal string) *forge.Client {
 		c, err := forge.New(s.URL, s.Tokens[principal], nil)
 		if err != nil {

@@ -88,25 +88,30 @@ func containsDigest(list []models.Digest, d models.Digest) bool {
 	return false
 }
 
-// reproduce renders the pending request again in the sandbox, from the bytes that the state names and without a response.
-func (e *Engine) reproduce(ctx context.Context, factory string, v view) (*models.Reproduction, error) {
-	catalogue, digest := e.sandbox.Catalogue()
-	named := v.state.Custody.Turn.Checkpoint
-	out := &models.Reproduction{Catalogue: digest, Checkpoint: named, Module: e.sandbox.Module()}
+// reproduce renders the pending request again in the sandbox, from the bytes that the state names and without a response. It is a
+// pure function of these bytes, the module and the catalogue; seen is as in sealedTurn.before.
+func (t sealedTurn) reproduce(ctx context.Context, seen *recalled[models.Reproduction]) (*models.Reproduction, error) {
+	catalogue, digest := t.sandbox.Catalogue()
+	named := t.state.Custody.Turn.Checkpoint
+	out := &models.Reproduction{Catalogue: digest, Checkpoint: named, Module: t.sandbox.Module()}
 	hold := func(code models.Code, details ...models.Detail) (*models.Reproduction, error) {
 		out.Holds = append(out.Holds, models.SandboxHold{Code: code, Details: models.Refuse(code, details...).Details})
 		return out, nil
 	}
-	checkpoint, err := e.store.Blob(ctx, factory, v.run.Run, named)
+	checkpoint, err := t.blob(named)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return hold(models.CodePendingCheckpointDiffers, models.D("what", "its bytes are not kept"))
 	case err != nil:
-		return nil, e.outcome(err)
-	case models.SaltedBlob(v.run.Salt, checkpoint) != named:
+		return nil, err
+	case models.SaltedBlob(t.salt, checkpoint) != named:
 		return hold(models.CodePendingCheckpointDiffers, models.D("what", "its bytes have another digest"))
 	}
-	sealed, err := e.sandbox.Call(ctx, "reproduce", []Frame{{"catalogue", catalogue}, {"checkpoint", checkpoint}}, struct{}{})
+	key := recallKey("reproduce", t.sandbox, t.salt, []models.Digest{named}, nil)
+	if kept, ok := seen.get(key); ok {
+		return kept, nil
+	}
+	sealed, err := t.sandbox.Call(ctx, "reproduce", []Frame{{"catalogue", catalogue}, {"checkpoint", checkpoint}}, struct{}{})
 	if r, ok := IsRefusal(err); ok && r.Code != models.CodeBusy && r.Code != models.CodeUnavailable {
 		if r.Code == models.CodeRequestMalformed { // of the host's own message, which no caller wrote
 			return hold(models.CodeSandboxStopped, r.Details...)
@@ -135,17 +140,22 @@ func (e *Engine) reproduce(ctx context.Context, factory string, v view) (*models
 	if wire := sealed.Frame("wire"); wire != nil && len(out.Holds) == 0 {
 		out.Wire, out.Length = models.PlainDigest(wire), int64(len(wire))
 	}
+	seen.put(key, out)
 	return out, nil
 }
 
 // boundary is what a refused-boundary recovery is decided on beside recount and history.
-func (e *Engine) boundary(ctx context.Context, factory string, v view, c models.RecoverRefusedBoundary, built *rebuilt) error {
+func (e *Engine) boundary(ctx context.Context, factory string, v view, c models.RecoverRefusedBoundary, built *rebuilt, reads bool) error {
 	var err error
 	if built.reports, err = e.reports(ctx, factory, c.Review.SourceValidator, c.Review.ExecutableProbe, c.CorrectiveValidation); err != nil {
 		return err
 	}
-	built.reproduction, err = e.reproduce(ctx, factory, v)
-	return err
+	var seen *recalled[models.Reproduction]
+	if reads {
+		seen = e.requests
+	}
+	built.reproduction, err = e.sealed(ctx, factory, v, reads).reproduce(ctx, seen)
+	return e.outcome(err)
 }
 
 // BoundaryCandidate computes what a refused-boundary recovery could queue again on this review. It saves nothing.
@@ -162,7 +172,7 @@ func (e *Engine) BoundaryCandidate(ctx context.Context, caller Caller, run, requ
 		return models.RecoveryCandidate{}, models.Refuse(models.CodeNotFound)
 	}
 	c := models.RecoverRefusedBoundary{RequestID: requestID, Review: row}
-	built, err := e.prepare(ctx, caller.Factory, v, c)
+	built, err := e.prepare(ctx, caller.Factory, v, c, true)
 	if err != nil {
 		return models.RecoveryCandidate{}, err
 	}

@@ -22,8 +22,8 @@ const ExportFormat = "forge-export/1"
 // maxLine bounds one line of an export file: a blob of 16 MiB in base64, and room for its members.
 const maxLine = 24 << 20
 
-// Bundle is one run with everything that checking it offline needs: the factory's journal, its own, receipts and blobs.
-// The guest modules that its admissions used are named by digest in its rows.
+// Bundle is one run with everything that checking it offline needs: the factory's journal, its own, receipts, blobs, and the
+// reports of the factory that its recoveries rest on. The guest modules that its admissions used are named by digest in its rows.
 type Bundle struct {
 	Factory     string
 	Run         string
@@ -32,12 +32,13 @@ type Bundle struct {
 	Rows        []models.Row
 	Receipts    []Receipt
 	Blobs       []Blob
+	Reports     []Blob // under their plain digests
 
 	kind int // of the last line read
 }
 
-// An export file is JSON lines in forge-cjson/1: one header, then factory rows, rows, receipts and blobs, each kind in
-// order (docs/FORMATS.md, Export).
+// An export file is JSON lines in forge-cjson/1: one header, then factory rows, rows, receipts, blobs and reports, each kind
+// in order (docs/FORMATS.md, Export).
 type exportHeader struct {
 	Factory string `json:"factory"`
 	Format  string `json:"format"`
@@ -49,6 +50,7 @@ type exportLine struct {
 	Blob    *exportBlob    `json:"blob,omitzero"`
 	Factory *ExportRow     `json:"factory_row,omitzero"`
 	Receipt *exportReceipt `json:"receipt,omitzero"`
+	Report  *exportBlob    `json:"report,omitzero"`
 	Row     *ExportRow     `json:"row,omitzero"`
 }
 
@@ -138,7 +140,7 @@ func (e *Engine) stream(ctx context.Context, out *exportWriter, v view) error {
 		out.row(r)
 	}
 	var keys []Key
-	var blobs []models.Digest
+	var blobs, reports []models.Digest
 	have := map[models.Digest]bool{}
 	for r := range e.scan(ctx, factory, run, v.state.Head.Seq, &failed) {
 		out.row(r)
@@ -154,6 +156,16 @@ func (e *Engine) stream(ctx context.Context, out *exportWriter, v view) error {
 				return fmt.Errorf("row %d: %w", r.Seq, err)
 			}
 			keys = append(keys, key(factory, run, r.CommandID, c))
+			env, err := models.OpenEnv(r.Env)
+			if err != nil {
+				return fmt.Errorf("row %d: %w", r.Seq, err)
+			}
+			for _, report := range env.Reports {
+				if !have[report.Digest] {
+					have[report.Digest] = true
+					reports = append(reports, report.Digest)
+				}
+			}
 		}
 	}
 	if failed != nil {
@@ -166,15 +178,21 @@ func (e *Engine) stream(ctx context.Context, out *exportWriter, v view) error {
 		}
 		out.receipt(receipt)
 	}
-	for _, d := range blobs {
-		data, err := e.store.Blob(ctx, factory, run, d)
-		if errors.Is(err, ErrNotFound) {
-			continue
+	for _, list := range []struct {
+		run     string
+		digests []models.Digest
+		put     func(Blob)
+	}{{run, blobs, out.blob}, {"", reports, out.report}} {
+		for _, d := range list.digests {
+			data, err := e.store.Blob(ctx, factory, list.run, d)
+			if errors.Is(err, ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return e.outcome(err)
+			}
+			list.put(Blob{Digest: d, Data: data})
 		}
-		if err != nil {
-			return e.outcome(err)
-		}
-		out.blob(Blob{Digest: d, Data: data})
 	}
 	return nil
 }
@@ -218,6 +236,10 @@ func (w *exportWriter) blob(b Blob) {
 	w.line(exportLine{Blob: &exportBlob{Data: base64.StdEncoding.EncodeToString(b.Data), Digest: b.Digest}})
 }
 
+func (w *exportWriter) report(b Blob) {
+	w.line(exportLine{Report: &exportBlob{Data: base64.StdEncoding.EncodeToString(b.Data), Digest: b.Digest}})
+}
+
 func (w *exportWriter) flush() error {
 	if w.err != nil {
 		return w.err
@@ -236,6 +258,9 @@ func WriteBundle(w io.Writer, b Bundle) error {
 	}
 	for _, blob := range b.Blobs {
 		out.blob(blob)
+	}
+	for _, report := range b.Reports {
+		out.report(report)
 	}
 	return out.flush()
 }
@@ -279,7 +304,7 @@ func (b *Bundle) line(n int, text []byte) error {
 		return err
 	}
 	kind, members := 0, 0
-	for i, given := range []bool{l.Factory != nil, l.Row != nil, l.Receipt != nil, l.Blob != nil} {
+	for i, given := range []bool{l.Factory != nil, l.Row != nil, l.Receipt != nil, l.Blob != nil, l.Report != nil} {
 		if given {
 			kind, members = i+1, members+1
 		}
@@ -288,7 +313,7 @@ func (b *Bundle) line(n int, text []byte) error {
 		return errors.New("a line has one of the known members")
 	}
 	if kind < b.kind {
-		return errors.New("factory rows, rows, receipts and blobs stand in this order")
+		return errors.New("factory rows, rows, receipts, blobs and reports stand in this order")
 	}
 	b.kind = kind
 	switch {
@@ -305,6 +330,12 @@ func (b *Bundle) line(n int, text []byte) error {
 			return err
 		}
 		b.Blobs = append(b.Blobs, Blob{Digest: l.Blob.Digest, Data: data})
+	case l.Report != nil:
+		data, err := base64.StdEncoding.Strict().DecodeString(l.Report.Data)
+		if err != nil {
+			return err
+		}
+		b.Reports = append(b.Reports, Blob{Digest: l.Report.Digest, Data: data})
 	}
 	return nil
 }
@@ -319,6 +350,9 @@ type Verified struct {
 	Blobs           int64           `json:"blobs"`
 	BlobsErased     int64           `json:"blobs_erased"`
 	Reconstructions int64           `json:"reconstructions"`
+	Reports         int64           `json:"reports"`
+	ReportsMissing  int64           `json:"reports_missing"`
+	Reproductions   int64           `json:"reproductions"`
 	Fixture         bool            `json:"fixture"`
 	Position        string          `json:"position"`
 	Head            models.Head     `json:"head"`
@@ -332,7 +366,7 @@ type Verified struct {
 // fault.
 func Verify(ctx context.Context, b Bundle, sandbox Sandbox) (Verified, error) {
 	out := Verified{Factory: b.Factory, Run: b.Run, FactoryRows: int64(len(b.FactoryRows)), Rows: int64(len(b.Rows)),
-		Receipts: int64(len(b.Receipts)), Blobs: int64(len(b.Blobs))}
+		Receipts: int64(len(b.Receipts)), Blobs: int64(len(b.Blobs)), Reports: int64(len(b.Reports))}
 	history, refusal := kernel.ReplayFactory(slices.Values(b.FactoryRows))
 	if refusal != nil {
 		return out, refusal.With(models.D("journal", "factory"))
@@ -348,6 +382,7 @@ func Verify(ctx context.Context, b Bundle, sandbox Sandbox) (Verified, error) {
 		check.blobs[blob.Digest] = blob.Data
 	}
 	s, refusal := kernel.Replay(slices.Values(b.Rows), history)
+	var err error
 	if refusal != nil {
 		return out, refusal.With(models.D("journal", "run"))
 	}
@@ -366,6 +401,10 @@ func Verify(ctx context.Context, b Bundle, sandbox Sandbox) (Verified, error) {
 	if err := check.admissions(ctx); err != nil {
 		return out, err
 	}
+	if out.ReportsMissing, err = check.reports(); err != nil {
+		return out, err
+	}
+	out.Reproductions = check.reproduced
 	out.Reconstructions, out.Admissions, out.BlobsErased = check.rebuilt, check.admitted, check.erased()
 	out.Fixture, out.Head, out.Counters = history.Last().Fixture, s.Head, s.Counters()
 	out.Position = kernel.Position(s, s.HeadAt, s.Lease.ExpiresAt)
@@ -378,6 +417,7 @@ type checker struct {
 	sandbox           Sandbox
 	blobs             map[models.Digest][]byte
 	rebuilt, admitted int64
+	reproduced        int64
 }
 
 // receipts makes the receipt of every command again and compares it with the one saved.
@@ -457,6 +497,11 @@ func (c *checker) admissions(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if env.Reproduction != nil {
+			if err := c.reproduce(ctx, r, before, *env.Reproduction); err != nil {
+				return err
+			}
+		}
 		if env.Reconstruction == nil {
 			continue
 		}
@@ -467,13 +512,7 @@ func (c *checker) admissions(ctx context.Context) error {
 		if _, catalogue := c.sandbox.Catalogue(); catalogue != env.Reconstruction.Catalogue {
 			continue
 		}
-		turn := sealedTurn{sandbox: c.sandbox, salt: c.bundle.Salt, state: before, blob: func(d models.Digest) ([]byte, error) {
-			data, ok := c.blobs[d]
-			if !ok {
-				return nil, ErrNotFound
-			}
-			return data, nil
-		}}
+		turn := c.turn(before)
 		rebuild := turn.rebuild
 		if r.CommandName == (models.RecoverReadonlyObservation{}).Verb() {
 			rebuild = turn.observe
@@ -488,6 +527,80 @@ func (c *checker) admissions(ctx context.Context) error {
 		c.rebuilt++
 	}
 	return nil
+}
+
+// turn is the turn that stood, with its bytes in the bundle.
+func (c *checker) turn(s kernel.State) sealedTurn {
+	return sealedTurn{sandbox: c.sandbox, salt: c.bundle.Salt, state: s, blob: func(d models.Digest) ([]byte, error) {
+		data, ok := c.blobs[d]
+		if !ok {
+			return nil, ErrNotFound
+		}
+		return data, nil
+	}}
+}
+
+// reproduce renders the refused request again as the action did, from the pending checkpoint, and compares the whole of it
+// (REFUSED-26). Where the module, the catalogue or the bytes are not at hand nothing is compared.
+func (c *checker) reproduce(ctx context.Context, r models.Row, before kernel.State, was models.Reproduction) error {
+	if c.sandbox == nil || c.sandbox.Module() != was.Module {
+		return nil
+	}
+	if _, catalogue := c.sandbox.Catalogue(); catalogue != was.Catalogue {
+		return nil
+	}
+	if _, ok := c.blobs[before.Custody.Turn.Checkpoint]; !ok {
+		return nil
+	}
+	again, err := c.turn(before).reproduce(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(canon.MustMarshal(again), canon.MustMarshal(was)) {
+		return models.Refuse(models.CodeJournalBroken, models.D("seq", r.Seq), models.D("what", "reproducing the request again gives something else"))
+	}
+	c.reproduced++
+	return nil
+}
+
+// reports checks that each report in the bundle has its digest and says what the rows read in it, and counts those that rows rest
+// on and the bundle lacks.
+func (c *checker) reports() (missing int64, err error) {
+	kept := map[models.Digest]models.Report{}
+	for _, b := range c.bundle.Reports {
+		_, twice := kept[b.Digest]
+		report, err := readReport(b.Digest, b.Data)
+		if err != nil || twice || models.PlainDigest(b.Data) != b.Digest {
+			return 0, models.Refuse(models.CodeBlobMismatch, models.D("digest", b.Digest), models.D("what", "a report"))
+		}
+		kept[b.Digest] = report
+	}
+	named := map[models.Digest]bool{}
+	for _, r := range c.bundle.Rows {
+		if r.I != 0 {
+			continue
+		}
+		env, err := models.OpenEnv(r.Env)
+		if err != nil {
+			return 0, err
+		}
+		for _, was := range env.Reports {
+			report, ok := kept[was.Digest]
+			switch {
+			case ok && report != was:
+				return 0, models.Refuse(models.CodeJournalBroken, models.D("seq", r.Seq), models.D("what", "a report says something else"))
+			case !ok && !named[was.Digest]:
+				missing++
+			}
+			named[was.Digest] = true
+		}
+	}
+	for d := range kept {
+		if !named[d] {
+			return 0, models.Refuse(models.CodeBlobMismatch, models.D("digest", d), models.D("what", "no row rests on this report"))
+		}
+	}
+	return missing, nil
 }
 
 // whole reports whether every blob is there that reconstructing the turn that stands needs.

@@ -51,20 +51,23 @@ type Caller struct {
 	Principal string
 }
 
-// Engine serves one composition of store and sandbox; it keeps nothing of its own, so any number of nodes may share a
-// store.
+// Engine serves one composition of store and sandbox. Of its own it keeps only results that it could compute again, so any
+// number of nodes may share a store.
 type Engine struct {
 	store   Store
 	sandbox Sandbox
 	host    models.Host
 	log     *slog.Logger
+
+	turns    *recalled[models.Reconstruction]
+	requests *recalled[models.Reproduction]
 }
 
 // New composes an engine. build is the release's version and the digest of its module files; a profile names it.
 func New(store Store, sandbox Sandbox, build string, log *slog.Logger) *Engine {
 	kind, major := store.Kind()
 	_, catalogue := sandbox.Catalogue()
-	return &Engine{store: store, sandbox: sandbox, log: log, host: models.Host{
+	return &Engine{store: store, sandbox: sandbox, log: log, turns: newRecalled[models.Reconstruction](), requests: newRecalled[models.Reproduction](), host: models.Host{
 		Build: build, Catalogue: catalogue, Module: sandbox.Module(), Rules: kernel.CurrentRules(), Store: kind, StoreMajor: major,
 	}}
 }
@@ -104,7 +107,7 @@ func (e *Engine) execute(ctx context.Context, caller Caller, run, id string, c m
 			return Answer{}, err
 		}
 		e.access(ctx, caller, run, "admission")
-		built, err := e.prepare(ctx, caller.Factory, v, c)
+		built, err := e.prepare(ctx, caller.Factory, v, c, false)
 		if err != nil {
 			return Answer{}, err
 		}

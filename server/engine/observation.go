@@ -49,6 +49,14 @@ func (t sealedTurn) observe(ctx context.Context) (*models.Reconstruction, []Blob
 	if len(rec.Holds) > 0 {
 		return rec, nil, nil
 	}
+	named := []models.Digest{turn.Checkpoint, turn.Response}
+	for _, o := range rec.Outcomes {
+		named = append(named, o.Result)
+	}
+	key := recallKey("observe", t.sandbox, t.salt, named, []any{turn, g})
+	if kept, ok := t.before.get(key); ok {
+		return kept, nil, nil
+	}
 	sealed, err := t.sandbox.Call(ctx, "observe", frames, struct {
 		Acknowledgement string         `json:"acknowledgement"`
 		ConsumedAt      models.Instant `json:"consumed_at_us"`
@@ -73,6 +81,7 @@ func (t sealedTurn) observe(ctx context.Context) (*models.Reconstruction, []Blob
 		return rec, nil, err
 	}
 	if len(rec.Holds) > 0 || len(sealed.Frame("derived")) == 0 {
+		t.before.put(key, rec)
 		return rec, nil, nil
 	}
 	var blobs []Blob
@@ -85,6 +94,7 @@ func (t sealedTurn) observe(ctx context.Context) (*models.Reconstruction, []Blob
 	rec.Proof = put(canon.MustMarshal(observationProof{Calls: rec.Calls, Catalogue: rec.Catalogue, Checkpoint: rec.Checkpoint, Closing: rec.Closing,
 		ConsumedAt: turn.ConsumedAt, ConsumeSeq: turn.ConsumeSeq, Module: rec.Module, Outcomes: rec.Outcomes, Reader: g.Reader,
 		Response: rec.Response, Turn: turn.Calls}))
+	t.before.put(key, rec)
 	return rec, blobs, nil
 }
 
@@ -110,7 +120,7 @@ func (e *Engine) ObservationCandidate(ctx context.Context, caller Caller, run, r
 		return models.RecoveryCandidate{}, err
 	}
 	c := models.RecoverReadonlyObservation{RequestID: requestID}
-	built, err := e.prepare(ctx, caller.Factory, v, c)
+	built, err := e.prepare(ctx, caller.Factory, v, c, true)
 	if err != nil {
 		return models.RecoveryCandidate{}, err
 	}

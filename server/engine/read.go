@@ -158,7 +158,7 @@ func (e *Engine) Candidate(ctx context.Context, caller Caller, run string) (mode
 	}
 	e.access(ctx, caller, run, "candidate")
 	env := e.env(caller, v.factory, v.state, models.RequestContinuity{}, v.now, v.lease, nil)
-	built, err := e.rebuild(ctx, caller.Factory, v)
+	built, err := e.rebuild(ctx, caller.Factory, v, true)
 	if err != nil {
 		return models.Candidate{}, err
 	}

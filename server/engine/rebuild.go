@@ -74,8 +74,9 @@ type proof struct {
 	Version    int64                  `json:"version"`
 }
 
-// rebuild folds the rows again and gives the sandbox the bytes that the state names.
-func (e *Engine) rebuild(ctx context.Context, factory string, v view) (rebuilt, error) {
+// rebuild folds the rows again and gives the sandbox the bytes that the state names. With reads it is for somebody who only reads
+// a candidate, and may answer what the sandbox answered before for the same bytes.
+func (e *Engine) rebuild(ctx context.Context, factory string, v view, reads bool) (rebuilt, error) {
 	recount, err := e.recount(ctx, factory, v)
 	if err != nil {
 		return rebuilt{}, err
@@ -84,11 +85,19 @@ func (e *Engine) rebuild(ctx context.Context, factory string, v view) (rebuilt, 
 	if !v.state.Closed() {
 		return out, nil // the rows alone say why
 	}
-	turn := sealedTurn{sandbox: e.sandbox, salt: v.run.Salt, state: v.state, blob: func(d models.Digest) ([]byte, error) {
+	out.reconstruction, out.blobs, err = e.sealed(ctx, factory, v, reads).rebuild(ctx)
+	return out, e.outcome(err)
+}
+
+// sealed is the turn that stands with its bytes in the store.
+func (e *Engine) sealed(ctx context.Context, factory string, v view, reads bool) sealedTurn {
+	t := sealedTurn{sandbox: e.sandbox, salt: v.run.Salt, state: v.state, blob: func(d models.Digest) ([]byte, error) {
 		return e.store.Blob(ctx, factory, v.run.Run, d)
 	}}
-	out.reconstruction, out.blobs, err = turn.rebuild(ctx)
-	return out, e.outcome(err)
+	if reads {
+		t.before = e.turns
+	}
+	return t
 }
 
 // sealedTurn is a consumed turn with the bytes behind it: from a store for a candidate or an admission, from an export file
@@ -98,6 +107,7 @@ type sealedTurn struct {
 	salt    [32]byte
 	state   kernel.State
 	blob    func(models.Digest) ([]byte, error)
+	before  *recalled[models.Reconstruction] // nil where the sandbox is to be asked anew
 }
 
 // rebuild is a pure function of the turn's bytes, the module and the catalogue: two nodes, or the same one a day later, get
@@ -139,6 +149,15 @@ func (t sealedTurn) rebuild(ctx context.Context) (*models.Reconstruction, []Blob
 	for _, o := range outcomes {
 		rec.Outcomes = append(rec.Outcomes, o.Retained)
 	}
+	frames := []models.Digest{turn.Checkpoint, turn.Response, turn.WireBlob, g.Contract}
+	for _, o := range outcomes {
+		frames = append(frames, o.Result)
+	}
+	// The proof has rows and registration in it beside the bytes, so both are part of the key.
+	key := recallKey("reconstruct", t.sandbox, t.salt, frames, []any{turn, g, t.state.Budget.Spent})
+	if kept, ok := t.before.get(key); ok {
+		return kept, nil, nil
+	}
 	sealed, err := t.reconstruct(ctx, checkpoint, response, wire, contract, outcomes)
 	if r, ok := IsRefusal(err); ok && r.Code != models.CodeBusy && r.Code != models.CodeUnavailable {
 		if r.Code == models.CodeRequestMalformed { // of the host's own message, which no caller wrote
@@ -153,6 +172,7 @@ func (t sealedTurn) rebuild(ctx context.Context) (*models.Reconstruction, []Blob
 		return rec, nil, err
 	}
 	if rec.Version == 0 || len(rec.Holds) > 0 || len(sealed.Frame("derived")) == 0 {
+		t.before.put(key, rec)
 		return rec, nil, nil
 	}
 	var blobs []Blob
@@ -163,6 +183,7 @@ func (t sealedTurn) rebuild(ctx context.Context) (*models.Reconstruction, []Blob
 	}
 	rec.Derived, rec.Witness = put(sealed.Frame("derived")), put(sealed.Frame("witness"))
 	rec.Contract, rec.Proof = put(sealed.Frame("contract")), put(canon.MustMarshal(t.proof(rec)))
+	t.before.put(key, rec)
 	return rec, blobs, nil
 }
 

@@ -28,11 +28,11 @@ func recovery(c models.Command) (requestID string, ok bool) {
 	return "", false
 }
 
-// prepare does the costly steps of a command: a recount always, then what its kind needs.
-func (e *Engine) prepare(ctx context.Context, factory string, v view, c models.Command) (rebuilt, error) {
+// prepare does the costly steps of a command: a recount always, then what its kind needs. reads is as in rebuild.
+func (e *Engine) prepare(ctx context.Context, factory string, v view, c models.Command, reads bool) (rebuilt, error) {
 	requestID, recovers := recovery(c)
 	if !recovers {
-		return e.rebuild(ctx, factory, v)
+		return e.rebuild(ctx, factory, v, reads)
 	}
 	recount, err := e.recount(ctx, factory, v)
 	if err != nil {
@@ -41,13 +41,10 @@ func (e *Engine) prepare(ctx context.Context, factory string, v view, c models.C
 	history, err := e.history(ctx, factory, v, requestID)
 	built := rebuilt{recount: recount, history: &history}
 	if c, ok := c.(models.RecoverRefusedBoundary); ok && err == nil {
-		err = e.boundary(ctx, factory, v, c, &built)
+		err = e.boundary(ctx, factory, v, c, &built, reads)
 	}
 	if _, ok := c.(models.RecoverReadonlyObservation); ok && err == nil {
-		turn := sealedTurn{sandbox: e.sandbox, salt: v.run.Salt, state: v.state, blob: func(d models.Digest) ([]byte, error) {
-			return e.store.Blob(ctx, factory, v.run.Run, d)
-		}}
-		built.reconstruction, built.blobs, err = turn.observe(ctx)
+		built.reconstruction, built.blobs, err = e.sealed(ctx, factory, v, reads).observe(ctx)
 		err = e.outcome(err)
 	}
 	return built, err
@@ -84,7 +81,7 @@ func (e *Engine) RecoveryCandidate(ctx context.Context, caller Caller, run, requ
 		return models.RecoveryCandidate{}, err
 	}
 	c := models.RecoverNeverClaimed{RequestID: requestID}
-	built, err := e.prepare(ctx, caller.Factory, v, c)
+	built, err := e.prepare(ctx, caller.Factory, v, c, true)
 	if err != nil {
 		return models.RecoveryCandidate{}, err
 	}

@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"container/list"
+	"fmt"
+	"sync"
+
+	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/models/canon"
+)
+
+// recallEntries bounds what a node remembers for its candidates: a result is digests and a few numbers for each call of one
+// response, some KiB, so that all of them take a few MiB.
+const recallEntries = 256
+
+// recalled are results of the sandbox by what they are a pure function of: module, catalogue, and the digests of every byte and
+// parameter that went in. It serves candidates alone, which a person reads again and again while nothing moves: an admission or a
+// recovery reconstructs anew (rules O19). Policy, profile, people and time are judged at each read and are in no entry. It is the
+// node's own, and losing it costs time only.
+type recalled[T any] struct {
+	mu      sync.Mutex
+	entries map[models.Digest]*list.Element
+	order   *list.List // the newest in front
+}
+
+type remembered[T any] struct {
+	key   models.Digest
+	value *T
+}
+
+func newRecalled[T any]() *recalled[T] {
+	return &recalled[T]{entries: map[models.Digest]*list.Element{}, order: list.New()}
+}
+
+// get returns what was kept under the key. It is shared: nobody changes it.
+func (r *recalled[T]) get(key models.Digest) (*T, bool) {
+	if r == nil {
+		return nil, false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e, ok := r.entries[key]
+	if !ok {
+		return nil, false
+	}
+	r.order.MoveToFront(e)
+	return e.Value.(remembered[T]).value, true
+}
+
+func (r *recalled[T]) put(key models.Digest, value *T) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e, ok := r.entries[key]; ok {
+		r.order.MoveToFront(e)
+		return
+	}
+	r.entries[key] = r.order.PushFront(remembered[T]{key, value})
+	if r.order.Len() > recallEntries {
+		last := r.order.Back()
+		delete(r.entries, last.Value.(remembered[T]).key)
+		r.order.Remove(last)
+	}
+}
+
+// recallKey names a sandbox call: the function, the installed code, the salt under which its answer is digested, the digest of
+// each frame as custody has it, and the parameters.
+func recallKey(function string, sandbox Sandbox, salt [32]byte, frames []models.Digest, params any) models.Digest {
+	module := sandbox.Module()
+	_, catalogue := sandbox.Catalogue()
+	return models.Tagged(models.TagProof, []byte(function), module[:], catalogue[:], salt[:], []byte(fmt.Sprint(frames)), canon.MustMarshal(params))
+}
