@@ -374,6 +374,48 @@ func sanitize(name string) string {
 	}, name)
 }
 
+// nonEmpty are the texts and blobs of a request that the client refuses when they are empty (members of Converse with a minimum in
+// botocore's service model); * is every item.
+var nonEmpty = []string{"messages/*/content/*/image/source/bytes", "messages/*/content/*/document/name", "messages/*/content/*/document/source/bytes",
+	"messages/*/content/*/video/source/bytes", "messages/*/content/*/audio/source/bytes", "messages/*/content/*/toolUse/toolUseId",
+	"messages/*/content/*/toolUse/name", "messages/*/content/*/toolResult/toolUseId", "messages/*/content/*/toolResult/content/*/document/name",
+	"system/*/text", "inferenceConfig/stopSequences/*", "toolConfig/tools/*/toolSpec/name", "toolConfig/toolChoice/tool/name"}
+
+// checked refuses a body that the client would not send.
+func checked(body *pyjson.Value) (*pyjson.Value, error) {
+	for _, path := range nonEmpty {
+		if at := emptyAt(body, strings.Split(path, "/"), ""); at != "" {
+			return nil, wire.Fail(wire.Refused, at, "empty")
+		}
+	}
+	for _, name := range []string{"maxTokens", "temperature", "topP"} {
+		if v := body.At("inferenceConfig", name); v.Is(pyjson.Number) && (strings.HasPrefix(v.Text, "-") || name == "maxTokens" && !wire.Truthy(v)) {
+			return nil, wire.Fail(wire.Refused, "/inferenceConfig/"+name, "below its minimum")
+		}
+	}
+	return body, nil
+}
+
+// emptyAt returns where an empty text stands at the path, "" for nowhere.
+func emptyAt(v *pyjson.Value, path []string, at string) string {
+	switch {
+	case v == nil:
+	case len(path) == 0:
+		if v.Is(pyjson.String) && v.Text == "" {
+			return at
+		}
+	case path[0] == "*":
+		for i, item := range v.Items {
+			if found := emptyAt(item, path[1:], at+"/"+itoa(i)); found != "" {
+				return found
+			}
+		}
+	default:
+		return emptyAt(v.Get(path[0]), path[1:], at+"/"+path[0])
+	}
+	return ""
+}
+
 // Body returns the body of a Converse or ConverseStream request as a JSON value; the model is a part of the address. The error
 // is a *wire.Error; what the SDK would send and this does not render is refused by name.
 func Body(a *wire.Ask) (*pyjson.Value, error) {
@@ -410,7 +452,10 @@ func Body(a *wire.Ask) (*pyjson.Value, error) {
 			body = body.With("additionalModelRequestFields", wire.Obj("inferenceConfig", wire.Obj("topK", wire.Respell(k))))
 		}
 	}
-	return withTools(a, p, body)
+	if body, err = withTools(a, p, body); err != nil {
+		return nil, err
+	}
+	return checked(body)
 }
 
 func withTools(a *wire.Ask, p *wire.Params, body *pyjson.Value) (*pyjson.Value, error) {

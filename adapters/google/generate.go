@@ -283,6 +283,11 @@ func (p *parser) part(v *pyjson.Value, kind, path string, codeID *string) (*wire
 		if p.o.Version != pydanticai.V2580 {
 			return nil, nil, wire.Fail(wire.Refused, path, "a part of nothing but a signature")
 		}
+		for _, m := range v.Members {
+			if m.Name != "thoughtSignature" && m.Value.Kind != pyjson.Null {
+				return nil, nil, wire.Fail(wire.Refused, path+pyjson.Pointer(m.Name), "beside nothing but a signature")
+			}
+		}
 		p.drop(path, "thought_signature", true)
 		return nil, nil, nil
 	case "executableCode":

@@ -403,9 +403,16 @@ func Body(a *wire.Ask) (*pyjson.Value, error) {
 	config := wire.Obj("responseModalities", modalities)
 	for _, s := range [][2]string{{"temperature", "temperature"}, {"top_p", "topP"}, {"top_k", "topK"}, {"max_tokens", "maxOutputTokens"},
 		{"stop_sequences", "stopSequences"}, {"presence_penalty", "presencePenalty"}, {"frequency_penalty", "frequencyPenalty"}, {"seed", "seed"}} {
-		if v := a.Setting(s[0]); v != nil {
-			config = config.With(s[1], wire.Respell(v))
+		v := a.Setting(s[0])
+		switch whole := s[0] == "max_tokens" || s[0] == "seed"; {
+		case v == nil:
+			continue
+		case whole && !v.IsInteger():
+			return nil, wire.Fail(wire.Unsupported, "/settings/"+s[0], "integer expected")
+		case !whole && v.IsInteger(): // the client declares it as a float
+			v = pyjson.NewNumber(v.Text + ".0")
 		}
+		config = config.With(s[1], wire.Respell(v))
 	}
 	body = body.With("generationConfig", config)
 	return withTools(a, p, body)

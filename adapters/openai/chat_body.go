@@ -413,6 +413,16 @@ func mistralBody(a *wire.Ask) (*pyjson.Value, error) {
 	}
 	for _, s := range mistralSettings {
 		body = s.put(a, body)
+		switch v := body.Get(s.member); s.member {
+		case "temperature", "top_p", "presence_penalty", "frequency_penalty": // which the client declares as floats
+			if v.IsInteger() {
+				body = body.With(s.member, wire.Respell(pyjson.NewNumber(v.Text+".0")))
+			}
+		case "max_tokens", "random_seed":
+			if v != nil && !v.IsInteger() {
+				return nil, wire.Fail(wire.Unsupported, "/settings/"+s.name, "integer expected")
+			}
+		}
 	}
 	if len(tools) > 0 {
 		choice := pyjson.NewString(map[string]string{"auto": "auto", "required": "any"}[c.Mode])

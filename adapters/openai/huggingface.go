@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"bytes"
+
 	"github.com/forge-continuity/forge/adapters/pydanticai"
 	"github.com/forge-continuity/forge/adapters/pyjson"
 	"github.com/forge-continuity/forge/adapters/wire"
@@ -72,6 +74,9 @@ func ParseHuggingFace(o wire.Options, body []byte) (*wire.Response, error) {
 
 // ParseHuggingFaceStream reads a whole stream of chunks, as HuggingFaceStreamedResponse does.
 func ParseHuggingFaceStream(o wire.Options, body []byte) (*wire.Response, error) {
+	if bytes.ContainsAny(body, "\u0085\u2028\u2029") {
+		return nil, wire.Fail(wire.Refused, "", "a character at which the client ends a line")
+	}
 	ids := o.NewIDs()
 	m := wire.NewManager(ids, o.Request.ToolKinds)
 	r := &wire.Response{ProviderName: o.Provider, ProviderURL: &o.BaseURL}
