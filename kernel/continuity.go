@@ -147,6 +147,11 @@ func (s State) sandboxHolds(env models.Env, add func(*models.Refusal)) {
 	if rec == nil {
 		return
 	}
+	// Inspection comes before migration and parsing: what those found is not told of a record that holds a credential (SDK-24).
+	if r := s.credential(rec.Checkpoint, env); r != nil {
+		add(r)
+		return
+	}
 	for _, h := range rec.Holds {
 		add(reported(h))
 	}
@@ -449,7 +454,7 @@ func (s State) admission(id string, c models.RequestContinuity, candidate models
 			HistoricEpoch: models.Epoch{Acknowledgement: g.Acknowledgement, Mode: g.Mode, Selection: g.Selection},
 			Journal:       candidate.JournalDigest, Module: candidate.Module, OldCheckpoint: t.Checkpoint, Profile: candidate.Profile,
 			ProfileDigest: candidate.ProfileDigest, Proof: candidate.Proof, Response: t.Response, RequestID: id, Version: c.Version,
-			Witness: candidate.Witness,
+			Waived: s.waived(env.Screening), Witness: candidate.Witness,
 		},
 		models.LeaseGranted{ExpiresAt: end, RequestID: id, Seconds: env.At.Until(end)},
 	)

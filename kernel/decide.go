@@ -46,6 +46,8 @@ func Decide(s State, id string, c models.Command, env models.Env) ([]models.Even
 		return s.recoverRefusedBoundary(id, c, env)
 	case models.RecoverReadonlyObservation:
 		return s.recoverReadonlyObservation(id, c, env)
+	case models.WaiveCredential:
+		return s.waive(c, env)
 	case models.CreateFactory, models.PutPolicy, models.RegisterProfile, models.RetireProfile, models.PutPrincipal,
 		models.PutRecord, models.ActivateRules:
 	}
@@ -63,7 +65,7 @@ func RoleFor(c models.Command) string {
 	case models.ClaimRun, models.Append, models.ReleaseRun:
 		return models.RoleWorker
 	case models.CreateFactory, models.PutPolicy, models.RegisterProfile, models.RetireProfile, models.PutPrincipal,
-		models.PutRecord, models.ActivateRules:
+		models.PutRecord, models.ActivateRules, models.WaiveCredential:
 		return models.RoleAdministrator
 	}
 	panic(fmt.Sprintf("kernel.RoleFor: command %T", c))

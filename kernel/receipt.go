@@ -66,7 +66,7 @@ func continuityReceipt(s State, c models.RequestContinuity, rows []models.Row, e
 			OriginalActor: s.OriginalActor, OldCheckpoint: m.OldCheckpoint, Parser: "forge-go " + m.Module.String(),
 			Profile: m.Profile, ProfileDigest: m.ProfileDigest, Proof: m.Proof, Registration: s.Registered, RequestID: m.RequestID,
 			Response: m.Response, Run: s.Run, Seal: t.Seal, SettlementHash: rows[i].Hash, SettlementSeq: rows[i].Seq,
-			Source: s.Registration.Source, State: ticket.Queued, ValidForSeconds: c.ValidForSeconds, Version: m.Version, Witness: m.Witness,
+			Source: s.Registration.Source, State: ticket.Queued, ValidForSeconds: c.ValidForSeconds, Version: m.Version, Waived: m.Waived, Witness: m.Witness,
 		}
 	}
 	panic(fmt.Sprintf("kernel: admission without a settlement in %d events", len(events)))

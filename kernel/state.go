@@ -17,6 +17,7 @@ package kernel
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/cespare/xxhash/v2"
@@ -56,6 +57,7 @@ type State struct {
 	Run           string                   `json:"run"`
 	Settling      *models.MigrationSettled `json:"settling,omitzero"`
 	Tickets       ticket.State             `json:"tickets"`
+	Waivers       []models.Waiver          `json:"waivers,omitzero"`
 }
 
 // Encode returns the canonical bytes that a store caches.
@@ -172,6 +174,9 @@ func Evolve(s State, e models.Event, at models.Instant, actor string) State {
 		s.Registered = models.Tagged(models.TagRegistration, canon.MustMarshal(e))
 	case models.MigrationSettled:
 		s.Settling = &e
+		s.Waivers = spend(s.Waivers, e, seq)
+	case models.CredentialWaived:
+		s.Waivers = append(slices.Clone(s.Waivers), models.Waiver{Blob: e.Blob, Finding: models.Finding{Path: e.Path, Rule: e.Rule}, RuleSet: e.RuleSet, Seq: seq})
 	case models.RoundCompleted:
 		s.Rounds = e.Round
 	case models.RunCompleted:

@@ -112,6 +112,7 @@ type ContinuityReceipt struct {
 	State           string          `json:"state"`
 	ValidForSeconds Seconds         `json:"valid_for_seconds"`
 	Version         int64           `json:"version"`
+	Waived          []Finding       `json:"waived,omitzero"`
 	Witness         Digest          `json:"witness"`
 }
 

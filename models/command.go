@@ -164,7 +164,7 @@ func ForFactory(c Command) bool {
 	case CreateFactory, PutPolicy, RegisterProfile, RetireProfile, PutPrincipal, PutRecord, ActivateRules:
 		return true
 	case RegisterRun, ClaimRun, Append, RequestContinuity, CancelRun, ReleaseRun, Reconcile, RetryRun, AnnotateStartup,
-		RecoverNeverClaimed, RecoverRefusedBoundary, RecoverReadonlyObservation:
+		RecoverNeverClaimed, RecoverRefusedBoundary, RecoverReadonlyObservation, WaiveCredential:
 		return false
 	}
 	panic(fmt.Sprintf("models.ForFactory: command %T", c))
@@ -240,6 +240,8 @@ func DecodeCommand(name string, text []byte) (Command, error) {
 		return decodeCommand[RecoverRefusedBoundary](text)
 	case RecoverReadonlyObservation{}.Verb():
 		return decodeCommand[RecoverReadonlyObservation](text)
+	case WaiveCredential{}.Verb():
+		return decodeCommand[WaiveCredential](text)
 	case CreateFactory{}.Verb():
 		return decodeCommand[CreateFactory](text)
 	case PutPolicy{}.Verb():

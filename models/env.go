@@ -50,6 +50,7 @@ type Env struct {
 	Reports        []Report        `json:"reports,omitzero"`
 	Reproduction   *Reproduction   `json:"reproduction,omitzero"`
 	Saved          string          `json:"saved,omitzero"`
+	Screening      *Screening      `json:"screening,omitzero"`
 }
 
 // Recount is what folding every row of the run again gave: the state is a cache that continuity never trusts.

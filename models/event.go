@@ -251,6 +251,7 @@ type MigrationSettled struct {
 	Response      Digest          `json:"response"`
 	RequestID     string          `json:"request_id"`
 	Version       int64           `json:"version"`
+	Waived        []Finding       `json:"waived,omitzero"` // credentials found, each under a waiver that this spends
 	Witness       Digest          `json:"witness"`
 }
 
@@ -414,6 +415,8 @@ func DecodeEvent(kind string, payload []byte) (Event, error) {
 		return decode[ReadonlyObservationWitnessed](payload, canon.DecodeStored)
 	case RefusalSettled{}.Kind():
 		return decode[RefusalSettled](payload, canon.DecodeStored)
+	case CredentialWaived{}.Kind():
+		return decode[CredentialWaived](payload, canon.DecodeStored)
 	case RequestRequeued{}.Kind():
 		return decode[RequestRequeued](payload, canon.DecodeStored)
 	case ProfileRegistered{}.Kind():
@@ -524,7 +527,7 @@ func Blobs(e Event) []Digest {
 	case MigrationSettled:
 		named = []Digest{e.Derived, e.Witness, e.Contract, e.Proof}
 	case LeaseGranted, ClaimTaken, LeaseLapsed, ResponseConsumed, CallGranted, CallRefused, CallIntended, RoundCompleted,
-		RunCancelled, ToolUnknown, ClaimReleased, StartupAnnotated, AttemptOpened, NeverClaimedWitnessed, RequestRequeued,
+		RunCancelled, ToolUnknown, ClaimReleased, StartupAnnotated, AttemptOpened, NeverClaimedWitnessed, RequestRequeued, CredentialWaived,
 		FactoryCreated, PolicyPut, ProfileRegistered, ProfileRetired, PrincipalPut, RecordPut, RulesActivated:
 	default:
 		panic(fmt.Sprintf("models.Blobs: event %T", e))

@@ -42,6 +42,7 @@ type Profile struct {
 	Module         Digest          `json:"module"`
 	Qualifications []Qualification `json:"qualifications"`
 	Rules          int64           `json:"rules"`
+	Screening      Digest          `json:"screening,omitzero"` // rule set of the credential screening
 	Store          string          `json:"store"`
 	StoreMajor     int64           `json:"store_major"`
 }
@@ -52,6 +53,7 @@ type Host struct {
 	Catalogue  Digest `json:"catalogue"`
 	Module     Digest `json:"module"`
 	Rules      int64  `json:"rules"`
+	Screening  Digest `json:"screening,omitzero"`
 	Store      string `json:"store"`
 	StoreMajor int64  `json:"store_major"`
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/forge-continuity/forge/adapters/postgres"
 	"github.com/forge-continuity/forge/adapters/sealed"
+	"github.com/forge-continuity/forge/adapters/secrets"
 	"github.com/forge-continuity/forge/adapters/sqlite"
 	"github.com/forge-continuity/forge/sandbox/module"
 	"github.com/forge-continuity/forge/server/api"
@@ -40,10 +41,11 @@ func (s *storeFlags) open(ctx context.Context) (engine.Store, error) {
 
 // composition is everything behind one server.
 type composition struct {
-	store   engine.Store
-	sandbox *sealed.Sandbox
-	engine  *engine.Engine
-	api     *api.Server
+	store    engine.Store
+	sandbox  *sealed.Sandbox
+	engine   *engine.Engine
+	api      *api.Server
+	screener *secrets.Screener
 }
 
 // compose takes over the store, which close closes. The store keeps the guest module, so that what was admitted with it can
@@ -61,7 +63,12 @@ func compose(ctx context.Context, store engine.Store, cache string, log *slog.Lo
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("keep the guest module: %w", err), c.close())
 	}
-	c.engine = engine.New(store, sandbox, build(), log)
+	screener, err := secrets.New()
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	c.screener = screener
+	c.engine = engine.New(store, sandbox, build(), log).Screens(screener)
 	c.api = api.New(c.engine, log, api.Options{})
 	return c, nil
 }

@@ -448,7 +448,7 @@ func (s *story) verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := engine.Verify(ctx, bundle, s.comp.sandbox)
+	found, err := engine.Verify(ctx, bundle, s.comp.sandbox, s.comp.screener)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/forge-continuity/forge/adapters/sealed"
+	"github.com/forge-continuity/forge/adapters/secrets"
 	"github.com/forge-continuity/forge/models"
 	"github.com/forge-continuity/forge/server/engine"
 )
@@ -56,7 +57,11 @@ func verifyCommand() *cobra.Command {
 				return err
 			}
 			defer sandbox.Close(context.WithoutCancel(c.Context()))
-			found, err := engine.Verify(c.Context(), bundle, sandbox)
+			screener, err := secrets.New()
+			if err != nil {
+				return err
+			}
+			found, err := engine.Verify(c.Context(), bundle, sandbox, screener)
 			if err != nil {
 				return fmt.Errorf("the record does not hold: %w", err)
 			}

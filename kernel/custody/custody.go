@@ -411,7 +411,7 @@ func accounted(e models.Event) bool {
 	switch e.(type) {
 	case models.CallGranted, models.CallRefused, models.CallIntended, models.CallReturned, models.LeaseGranted,
 		models.ClaimTaken, models.LeaseLapsed, models.WorkerFailed, models.MigrationSettled, models.ToolUnknown,
-		models.ClaimReleased, models.StartupAnnotated:
+		models.ClaimReleased, models.StartupAnnotated, models.CredentialWaived:
 		return true
 	}
 	return false

@@ -21,7 +21,7 @@ func Digest(factory string, p models.Profile) models.Digest {
 // Covers reports whether p was qualified with exactly this composition.
 func Covers(p models.Profile, h models.Host) bool {
 	return p.Module == h.Module && p.Catalogue == h.Catalogue && p.Rules == h.Rules && p.Build == h.Build &&
-		p.Store == h.Store && p.StoreMajor == h.StoreMajor
+		p.Store == h.Store && p.StoreMajor == h.StoreMajor && p.Screening == h.Screening
 }
 
 // Select returns the current profile that covers the host, in order of id. The refusal is profile_unqualified where none

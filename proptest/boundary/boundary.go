@@ -128,6 +128,11 @@ var Zones = []Zone{
 		Why: "this joins host, module and catalogue to the engine's interface; a codec here would compute outside the sandbox",
 	},
 	{
+		Dirs: []string{"adapters/secrets"}, Std: []string{"*"}, Own: []string{"models", "models/canon", "adapters/pyjson", "server/engine"},
+		Libs: []string{"github.com/zricethezav/gitleaks/v8", "github.com/rs/zerolog"},
+		Why:  "the heavy library for credential screening stays in a package of its own",
+	},
+	{
 		Dirs: []string{"adapters/sealed/internal/native"}, Std: []string{"*"},
 		Own: slices.Concat([]string{"models", "models/canon", "models/guestabi", "adapters/sealed", "server/engine"}, codecs),
 		Why: "the guest's functions without the guest, for differential tests of what adapters/sealed does",

@@ -77,6 +77,12 @@ func operations() map[string]operation {
 		"PUT " + run + "/cancellations/{command_id}": {summary: "Stop the run for good.", takes: models.CancelRun{}, answers: appended},
 		"GET " + run + "/rows":                       {summary: "Rows of the run's journal, as they are hashed.", params: []string{"from", "limit"}, answers: ok(RowList{})},
 		"GET " + run + "/export":                     {summary: "Everything that checking the run offline needs (forge verify).", answers: ok(lines{})},
+		"GET " + run + "/checkpoints/{digest}/inspection": {summary: "A kept checkpoint record, exactly as it is stored, after its journal, row, digest, bounds, form and counters were checked and its text was screened for credentials. Nothing in the answer can be resumed; nothing is written.",
+			answers: ok(models.Inspection{})},
+		"GET " + run + "/checkpoints/{digest}/restore": {summary: "What an ordinary restore of this checkpoint would start from, decoded with the exact version of the installed SDK. A claim is what takes it; nothing is written.",
+			answers: ok(models.Restore{})},
+		"PUT " + run + "/credential-waivers/{command_id}": {summary: "Let one credential finding of one checkpoint pass once, after a person looked at it. It binds rule, path, digest and rule set; the next admission from that checkpoint spends it.",
+			takes: models.WaiveCredential{}, answers: appended},
 		"GET " + v1 + "/work": {summary: "What workers of the pool may claim, waiting for the first; 204 when there was none. Nothing is handed out.",
 			params: []string{"pool", "wait_seconds"}, answers: map[int]any{http.StatusOK: WorkList{}, http.StatusNoContent: none{}}},
 

@@ -29,7 +29,7 @@ var (
 	worker        = []string{models.RoleWorker}
 	recorder      = []string{models.RoleOperator, models.RoleWorker}
 	reviewer      = []string{models.RoleOperator, models.RoleAdministrator}
-	auditor       = []string{models.RoleReader, models.RoleOperator, models.RoleAdministrator}
+	auditor       = engine.Auditors
 )
 
 // Routes returns the table of every route (rules, section 1).
@@ -74,6 +74,9 @@ func Routes() []Route {
 		send(http.MethodPut, run+"/cancellations/{command_id}", limitCommand, operator, native[models.CancelRun]),
 		get(run+"/rows", anyone, (*Server).runRows),
 		get(run+"/export", auditor, (*Server).export),
+		get(run+"/checkpoints/{digest}/inspection", auditor, (*Server).inspect),
+		get(run+"/checkpoints/{digest}/restore", operator, (*Server).restore),
+		send(http.MethodPut, run+"/credential-waivers/{command_id}", limitCommand, administrator, native[models.WaiveCredential]),
 		get(v1+"/work", worker, (*Server).work),
 
 		send(http.MethodPut, v1+"/invalid-read-continuity/policy", limitCommand, administrator, (*Server).putPolicy),

@@ -19,6 +19,7 @@ func init() {
 		"no_original_callback_replay", "same_request_attempt_and_budgets", "unavailable_observation"} {
 		optional["acknowledge_"+name] = true
 	}
+	optional["screening"] = true
 	optional["corrective_epoch"], optional["corrective_validation_digest"] = true, true
 }
 

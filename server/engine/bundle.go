@@ -362,9 +362,10 @@ type Verified struct {
 
 // Verify checks a bundle from its bytes alone: both chains hold, deciding every command again gives these very rows, every
 // receipt is what its rows make, every blob has its digest, and, with a sandbox of the module that an admission used, the
-// reconstruction gives the same derived checkpoint (spec, Failure and validation boundaries). The refusal names the first
+// reconstruction gives the same derived checkpoint (spec, Failure and validation boundaries). A screener of the rule set that an
+// admission names finds the same again. The refusal names the first
 // fault.
-func Verify(ctx context.Context, b Bundle, sandbox Sandbox) (Verified, error) {
+func Verify(ctx context.Context, b Bundle, sandbox Sandbox, screeners ...Screener) (Verified, error) {
 	out := Verified{Factory: b.Factory, Run: b.Run, FactoryRows: int64(len(b.FactoryRows)), Rows: int64(len(b.Rows)),
 		Receipts: int64(len(b.Receipts)), Blobs: int64(len(b.Blobs)), Reports: int64(len(b.Reports))}
 	history, refusal := kernel.ReplayFactory(slices.Values(b.FactoryRows))
@@ -374,7 +375,7 @@ func Verify(ctx context.Context, b Bundle, sandbox Sandbox) (Verified, error) {
 	if f := history.Last(); f.Factory != b.Factory {
 		return out, models.Refuse(models.CodeJournalBroken, models.D("what", "the factory's journal is of another factory"))
 	}
-	check := checker{bundle: b, history: history, sandbox: sandbox, blobs: map[models.Digest][]byte{}}
+	check := checker{bundle: b, history: history, sandbox: sandbox, screeners: screeners, blobs: map[models.Digest][]byte{}}
 	for _, blob := range b.Blobs {
 		if models.SaltedBlob(b.Salt, blob.Data) != blob.Digest {
 			return out, models.Refuse(models.CodeBlobMismatch, models.D("digest", blob.Digest))
@@ -415,6 +416,7 @@ type checker struct {
 	bundle            Bundle
 	history           kernel.History
 	sandbox           Sandbox
+	screeners         []Screener
 	blobs             map[models.Digest][]byte
 	rebuilt, admitted int64
 	reproduced        int64
@@ -524,6 +526,9 @@ func (c *checker) admissions(ctx context.Context) error {
 		if !bytes.Equal(canon.MustMarshal(again), canon.MustMarshal(env.Reconstruction)) {
 			return models.Refuse(models.CodeJournalBroken, models.D("seq", r.Seq), models.D("what", "reconstructing again gives something else"))
 		}
+		if err := c.screened(r, env, turn); err != nil {
+			return err
+		}
 		c.rebuilt++
 	}
 	return nil
@@ -601,6 +606,23 @@ func (c *checker) reports() (missing int64, err error) {
 		}
 	}
 	return missing, nil
+}
+
+// screened screens the checkpoint again with the rule set that the admission names, where it is at hand.
+func (c *checker) screened(r models.Row, env models.Env, turn sealedTurn) error {
+	for _, s := range c.screeners {
+		if env.Screening == nil || s.RuleSet() != env.Screening.RuleSet {
+			continue
+		}
+		again, err := turn.screen(s, env.Reconstruction)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(canon.MustMarshal(again), canon.MustMarshal(env.Screening)) {
+			return models.Refuse(models.CodeJournalBroken, models.D("seq", r.Seq), models.D("what", "screening again finds something else"))
+		}
+	}
+	return nil
 }
 
 // whole reports whether every blob is there that reconstructing the turn that stands needs.

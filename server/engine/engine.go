@@ -54,22 +54,38 @@ type Caller struct {
 // Engine serves one composition of store and sandbox. Of its own it keeps only results that it could compute again, so any
 // number of nodes may share a store.
 type Engine struct {
-	store   Store
-	sandbox Sandbox
-	host    models.Host
-	log     *slog.Logger
+	store    Store
+	sandbox  Sandbox
+	screener Screener // nil screens nothing
+	host     models.Host
+	log      *slog.Logger
 
 	turns    *recalled[models.Reconstruction]
 	requests *recalled[models.Reproduction]
+	found    *recalled[models.Screening]
+}
+
+// Screener finds credentials of a known form in a text, and never answers their value.
+type Screener interface {
+	// RuleSet names library, rules and choice: a profile pins it.
+	RuleSet() models.Digest
+	// Screen looks at the text as it stands. Findings are sorted, each there once.
+	Screen(text []byte) []models.Finding
 }
 
 // New composes an engine. build is the release's version and the digest of its module files; a profile names it.
 func New(store Store, sandbox Sandbox, build string, log *slog.Logger) *Engine {
 	kind, major := store.Kind()
 	_, catalogue := sandbox.Catalogue()
-	return &Engine{store: store, sandbox: sandbox, log: log, turns: newRecalled[models.Reconstruction](), requests: newRecalled[models.Reproduction](), host: models.Host{
+	return &Engine{store: store, sandbox: sandbox, log: log, turns: newRecalled[models.Reconstruction](), requests: newRecalled[models.Reproduction](), found: newRecalled[models.Screening](), host: models.Host{
 		Build: build, Catalogue: catalogue, Module: sandbox.Module(), Rules: kernel.CurrentRules(), Store: kind, StoreMajor: major,
 	}}
+}
+
+// Screens makes the engine screen records for credentials. It returns the engine, and is for composing one.
+func (e *Engine) Screens(s Screener) *Engine {
+	e.screener, e.host.Screening = s, s.RuleSet()
+	return e
 }
 
 // Host is the composition that profiles must cover.

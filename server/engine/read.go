@@ -162,7 +162,7 @@ func (e *Engine) Candidate(ctx context.Context, caller Caller, run string) (mode
 	if err != nil {
 		return models.Candidate{}, err
 	}
-	env.Recount, env.Reconstruction = &built.recount, built.reconstruction
+	built.fill(&env)
 	return kernel.Candidate(v.state, env), nil
 }
 

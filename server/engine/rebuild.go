@@ -20,6 +20,7 @@ type rebuilt struct {
 	history        *models.TicketHistory  // for a recovery
 	reproduction   *models.Reproduction   // of a refused request
 	reports        []models.Report
+	screening      *models.Screening
 	blobs          []Blob
 }
 
@@ -85,7 +86,11 @@ func (e *Engine) rebuild(ctx context.Context, factory string, v view, reads bool
 	if !v.state.Closed() {
 		return out, nil // the rows alone say why
 	}
-	out.reconstruction, out.blobs, err = e.sealed(ctx, factory, v, reads).rebuild(ctx)
+	turn := e.sealed(ctx, factory, v, reads)
+	if out.reconstruction, out.blobs, err = turn.rebuild(ctx); err != nil {
+		return out, e.outcome(err)
+	}
+	out.screening, err = turn.screen(e.screener, out.reconstruction)
 	return out, e.outcome(err)
 }
 
@@ -95,7 +100,7 @@ func (e *Engine) sealed(ctx context.Context, factory string, v view, reads bool)
 		return e.store.Blob(ctx, factory, v.run.Run, d)
 	}}
 	if reads {
-		t.before = e.turns
+		t.before, t.found = e.turns, e.found
 	}
 	return t
 }
@@ -108,6 +113,7 @@ type sealedTurn struct {
 	state   kernel.State
 	blob    func(models.Digest) ([]byte, error)
 	before  *recalled[models.Reconstruction] // nil where the sandbox is to be asked anew
+	found   *recalled[models.Screening]      // likewise of the screening
 }
 
 // rebuild is a pure function of the turn's bytes, the module and the catalogue: two nodes, or the same one a day later, get

@@ -12,7 +12,8 @@ import (
 func costly(c models.Command) bool {
 	_, recovers := recovery(c)
 	_, admits := c.(models.RequestContinuity)
-	return admits || recovers
+	_, waives := c.(models.WaiveCredential)
+	return admits || recovers || waives
 }
 
 // recovery is the request that a recovery names, and whether the command is one.
@@ -30,6 +31,9 @@ func recovery(c models.Command) (requestID string, ok bool) {
 
 // prepare does the costly steps of a command: a recount always, then what its kind needs. reads is as in rebuild.
 func (e *Engine) prepare(ctx context.Context, factory string, v view, c models.Command, reads bool) (rebuilt, error) {
+	if c, ok := c.(models.WaiveCredential); ok {
+		return e.waiving(ctx, factory, v, c)
+	}
 	requestID, recovers := recovery(c)
 	if !recovers {
 		return e.rebuild(ctx, factory, v, reads)
@@ -52,6 +56,7 @@ func (e *Engine) prepare(ctx context.Context, factory string, v view, c models.C
 
 // fill hands what was prepared to the decision.
 func (b rebuilt) fill(env *models.Env) {
+	env.Screening = b.screening
 	env.Reconstruction, env.Recount, env.History, env.Reproduction, env.Reports = b.reconstruction, &b.recount, b.history, b.reproduction, b.reports
 }
 

@@ -41,6 +41,8 @@ type Options struct {
 	Retained bool
 	// Profile replaces the registered profile; a profile without an id registers none.
 	Profile func(models.Profile) models.Profile
+	// Screener screens for credentials in place of Screen.
+	Screener engine.Screener
 	// Policy is put when it is not nil. Revision is filled in.
 	Policy *models.Policy
 }
@@ -72,6 +74,10 @@ func Start(tb testing.TB, store engine.Store, sandbox engine.Sandbox, o Options)
 	w := &World{Store: store, Log: &Log{}, Tokens: map[string]string{}}
 	log := slog.New(slog.NewJSONHandler(w.Log, nil))
 	w.Engine = engine.New(store, sandbox, Build, log)
+	if o.Screener == nil {
+		o.Screener = Screen{}
+	}
+	w.Engine.Screens(o.Screener)
 	w.factory(tb, Factory, Dana, !o.Retained)
 	w.principal(tb, Factory, Dana, Dana, 1, models.RoleAdministrator, models.RoleOperator)
 	w.principal(tb, Factory, Dana, Administrator, 0, models.RoleAdministrator)
@@ -130,7 +136,7 @@ func RecordDigest(kind string) models.Digest { return models.PlainDigest([]byte(
 // Profile is a fixture profile that covers the composition.
 func (w *World) Profile(id string) models.Profile {
 	h := w.Engine.Host()
-	return models.Profile{Build: h.Build, Catalogue: h.Catalogue, Fixture: true, ID: id, Module: h.Module, Rules: h.Rules, Store: h.Store, StoreMajor: h.StoreMajor}
+	return models.Profile{Build: h.Build, Catalogue: h.Catalogue, Fixture: true, ID: id, Module: h.Module, Rules: h.Rules, Screening: h.Screening, Store: h.Store, StoreMajor: h.StoreMajor}
 }
 
 // Qualify makes a profile of one for retained work, with these qualifications (sorted).

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -20,6 +21,25 @@ type Fake struct {
 }
 
 var _ engine.Sandbox = (*Fake)(nil)
+
+// Key is what Screen takes for a credential.
+const Key = "APITEST-KEY"
+
+// Screen is a rule set of one rule, for the word Key anywhere.
+type Screen struct{}
+
+var _ engine.Screener = Screen{}
+
+// RuleSet implements engine.Screener.
+func (Screen) RuleSet() models.Digest { return models.PlainDigest([]byte("apitest rules")) }
+
+// Screen implements engine.Screener.
+func (Screen) Screen(text []byte) []models.Finding {
+	if !bytes.Contains(text, []byte(Key)) {
+		return nil
+	}
+	return []models.Finding{{Rule: "apitest-key"}}
+}
 
 // FakeCall is one tool call of a Fake response.
 type FakeCall struct {
@@ -67,6 +87,10 @@ func (f *Fake) Call(_ context.Context, function string, frames []engine.Frame, p
 	f.calls++
 	f.mu.Unlock()
 	sealed := engine.Sealed{Frames: frames}
+	if function == "inspect" {
+		return engine.Sealed{Result: []byte(`{"dependency_epoch":"fake","history_messages":1,"source_identity":"fake",` +
+			`"usage":{"input_tokens":0,"output_tokens":0,"requests":0,"tool_calls":0},"versions":{"firefly_agentic":"26.10.1","pydantic_ai":"2.55.0"}}`)}, nil
+	}
 	if function == "reproduce" { // the fake's pending requests are named by their checkpoint
 		return engine.Sealed{Result: []byte(`{"holds":[],"length":4,"served":0}`), Frames: []engine.Frame{{Name: "wire", Data: []byte("wire")}}}, nil
 	}

@@ -1,0 +1,101 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/forge-continuity/forge/models"
+	. "github.com/forge-continuity/forge/server/api/apitest"
+	"github.com/forge-continuity/forge/server/engine"
+)
+
+// changedRows is a store that answers rows as somebody changed them behind its back.
+type changedRows struct {
+	engine.Store
+	change func(*models.Row)
+}
+
+func (s *changedRows) Rows(ctx context.Context, factory, run string, from, limit int64) ([]models.Row, error) {
+	rows, err := s.Store.Rows(ctx, factory, run, from, limit)
+	for i := range rows {
+		if s.change != nil && run != "" {
+			s.change(&rows[i])
+		}
+	}
+	return rows, err
+}
+
+// A record is told only where the chain holds and its row's own fields fit; otherwise there is no content. CRED-06.
+func TestInspectionNeedsAWholeJournal(t *testing.T) {
+	store := &changedRows{Store: openSQLite(t)}
+	w := Start(t, store, &Fake{}, Options{Policy: Enabled()})
+	r := w.Hold(t, "run-1")
+	inspect := func() Answer {
+		return w.Send(t, Call{As: Reader, Method: http.MethodGet, Path: "/runs/run-1/checkpoints/" + r.Checkpoint.String() + "/inspection"})
+	}
+	if a := inspect(); a.Status != http.StatusOK {
+		t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	other := models.PlainDigest([]byte("another blob"))
+	for name, change := range map[string]func(*models.Row){
+		"actor": func(row *models.Row) { row.Actor = "somebody" },
+		"time":  func(row *models.Row) { row.At++ },
+		"payload": func(row *models.Row) {
+			row.Payload = bytes.Replace(row.Payload, []byte(`"number":3`), []byte(`"number":4`), 1)
+		},
+		"blobs":    func(row *models.Row) { row.Blobs = []models.Digest{other} },
+		"previous": func(row *models.Row) { row.Prev = other },
+		"gap": func(row *models.Row) {
+			if row.Seq == 5 {
+				row.Seq = 6
+			}
+		},
+	} {
+		store.change = change
+		if a := inspect(); a.Code() != models.CodeJournalBroken || strings.Contains(string(a.Body), "checkpoint before") {
+			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+		}
+	}
+	store.change = nil
+	if a := inspect(); a.Status != http.StatusOK {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}
+
+// A waiver is answered once more for an identical repeat, and the same id takes no other content; while a worker is at it or a
+// ticket is outstanding there is none. The key itself is in no answer, row or log line.
+func TestWaiverIsOneCommand(t *testing.T) {
+	each(t, Options{Policy: Enabled()}, func(t *testing.T, w *World) {
+		r := w.Open(t, "run-1")
+		r.Claim(t, "claim-1")
+		r.Checkpoint = r.Blob(t, Worker, "a record with "+Key+" in it")
+		r.Append(t, models.CheckpointSaved{Checkpoint: r.Checkpoint})
+		waiver := models.WaiveCredential{Blob: r.Checkpoint, Rule: "apitest-key", RuleSet: Screen{}.RuleSet()}
+		waive := func(id string, body models.WaiveCredential) Answer {
+			return w.Send(t, Call{As: Administrator, Method: http.MethodPut, Path: "/runs/run-1/credential-waivers/" + id, Body: body})
+		}
+		inspect := func() Answer {
+			return w.Send(t, Call{As: Reader, Method: http.MethodGet, Path: "/runs/run-1/checkpoints/" + r.Checkpoint.String() + "/inspection"})
+		}
+		wantCode(t, waive("waive-1", waiver), models.CodeClaimLive)
+		wantCode(t, inspect(), models.CodeCredentialFound)
+		r.Fail(t)
+		first := waive("waive-1", waiver)
+		again := waive("waive-1", waiver)
+		if first.Status != http.StatusCreated || again.Status != http.StatusOK || string(first.Body) != string(again.Body) {
+			t.Fatalf("%d %s\n%d %s", first.Status, first.Body, again.Status, again.Body)
+		}
+		other := waiver
+		other.Rule = "another-key"
+		wantCode(t, waive("waive-1", other), models.CodeRequestConflict)
+		if a := inspect(); a.Status != http.StatusOK {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+		if strings.Contains(snapshot(t, w), Key) || len(w.Log.Lines(Key)) > 0 {
+			t.Error("the key stands in a row or a log line")
+		}
+	})
+}
