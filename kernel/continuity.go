@@ -303,6 +303,7 @@ func Candidate(s State, env models.Env) models.Candidate {
 	}
 	if rec := env.Reconstruction; rec != nil {
 		c.Version, c.Closing, c.Contract, c.Derived, c.Proof, c.Witness = rec.Version, rec.Closing, rec.Contract, rec.Derived, rec.Proof, rec.Witness
+		c.EntryPoint = rec.EntryPoint
 	}
 	c.Eligible = len(c.Holds) == 0
 	c.CandidateDigest = candidateDigest(c)
@@ -450,7 +451,7 @@ func (s State) admission(id string, c models.RequestContinuity, candidate models
 			Admission: admission, Attempt: s.Attempt, Candidate: candidate.CandidateDigest, Catalogue: candidate.Catalogue,
 			Closing: candidate.Closing, ConsumeSeq: t.ConsumeSeq, Contract: candidate.Contract,
 			CurrentEpoch: models.CurrentEpoch{PolicyDigest: candidate.PolicyDigest, PolicyRevision: candidate.PolicyRevision},
-			Custody:      candidate.CustodyDigest, Derived: candidate.Derived, Fixture: candidate.Fixture, Graph: candidate.ConsumedGraph,
+			Custody:      candidate.CustodyDigest, Derived: candidate.Derived, EntryPoint: candidate.EntryPoint, Fixture: candidate.Fixture, Graph: candidate.ConsumedGraph,
 			HistoricEpoch: models.Epoch{Acknowledgement: g.Acknowledgement, Mode: g.Mode, Selection: g.Selection},
 			Journal:       candidate.JournalDigest, Module: candidate.Module, OldCheckpoint: t.Checkpoint, Profile: candidate.Profile,
 			ProfileDigest: candidate.ProfileDigest, Proof: candidate.Proof, Response: t.Response, RequestID: id, Version: c.Version,

@@ -61,7 +61,7 @@ func continuityReceipt(s State, c models.RequestContinuity, rows []models.Row, e
 		return models.ContinuityReceipt{
 			AdmittedAt: rows[i].At, Attempt: m.Attempt, Candidate: m.Candidate, Catalogue: m.Catalogue, Closing: m.Closing,
 			ConsumedGraph: m.Graph, Contract: m.Contract, Counters: s.Counters(), CurrentEpoch: m.CurrentEpoch, Custody: m.Custody,
-			Derived: m.Derived, Establishes: models.Establishes, ExpiresAt: granted.ExpiresAt, Fixture: m.Fixture,
+			Derived: m.Derived, EntryPoint: m.EntryPoint, Establishes: models.Establishes, ExpiresAt: granted.ExpiresAt, Fixture: m.Fixture,
 			HistoricEpoch: m.HistoricEpoch, Journal: m.Journal, LeaseHash: rows[i+1].Hash, LeaseSeq: rows[i+1].Seq,
 			OriginalActor: s.OriginalActor, OldCheckpoint: m.OldCheckpoint, Parser: "forge-go " + m.Module.String(),
 			Profile: m.Profile, ProfileDigest: m.ProfileDigest, Proof: m.Proof, Registration: s.Registered, RequestID: m.RequestID,

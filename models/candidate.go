@@ -26,6 +26,7 @@ type Candidate struct {
 	Counters         Counters        `json:"counters"`
 	CustodyDigest    Digest          `json:"custody_digest"`
 	Derived          Digest          `json:"derived_checkpoint"`
+	EntryPoint       Digest          `json:"entry_point,omitzero"` // the installed one, whose contract was captured
 	Eligible         bool            `json:"eligible"`
 	Fixture          bool            `json:"fixture"`
 	Holds            []*Refusal      `json:"holds"`
@@ -88,6 +89,7 @@ type ContinuityReceipt struct {
 	CurrentEpoch    CurrentEpoch    `json:"current_epoch"`
 	Custody         Digest          `json:"custody_digest"`
 	Derived         Digest          `json:"derived_checkpoint"`
+	EntryPoint      Digest          `json:"entry_point,omitzero"`
 	Establishes     string          `json:"establishes"`
 	ExpiresAt       Instant         `json:"expires_at"`
 	Fixture         bool            `json:"fixture"`

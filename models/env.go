@@ -94,6 +94,7 @@ type Reconstruction struct {
 	Closing    []ClosingResult `json:"closing"`
 	Contract   Digest          `json:"contract"`
 	Derived    Digest          `json:"derived"`
+	EntryPoint Digest          `json:"entry_point,omitzero"` // whose contract was captured (REC-08)
 	Holds      []SandboxHold   `json:"holds"`
 	Module     Digest          `json:"module"`
 	Outcomes   []Retained      `json:"outcomes,omitzero"`

@@ -239,6 +239,7 @@ type MigrationSettled struct {
 	CurrentEpoch  CurrentEpoch    `json:"current_epoch"`
 	Custody       Digest          `json:"custody"`
 	Derived       Digest          `json:"derived"`
+	EntryPoint    Digest          `json:"entry_point,omitzero"` // absent in rows from before it was captured
 	Fixture       bool            `json:"fixture"`
 	Graph         Digest          `json:"graph"`
 	HistoricEpoch Epoch           `json:"historic_epoch"`

@@ -88,6 +88,7 @@ func outcomesOf(frames map[string][]byte) map[int][]byte {
 var functions = map[string]entry{
 	"observe":     {frames: []string{"catalogue", "checkpoint", "response"}, outcomes: true, run: callObserve},
 	"reproduce":   {frames: []string{"catalogue", "checkpoint"}, run: callReproduce},
+	"contract":    {frames: []string{"catalogue", "contract"}, run: callContract},
 	"inspect":     {frames: []string{"catalogue", "checkpoint"}, run: callInspect},
 	"validate":    {frames: []string{"catalogue", "query", "schema"}, run: callValidate},
 	"reconstruct": {frames: []string{"catalogue", "checkpoint", "response", "wire", "contract"}, outcomes: true, run: callReconstruct},

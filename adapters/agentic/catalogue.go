@@ -15,6 +15,7 @@ import (
 type Catalogue struct {
 	Format       string            `json:"format"`
 	Sources      []Source          `json:"sources"`
+	Transitions  []Transition      `json:"transitions"`
 	Validators   []Validator       `json:"validators"`
 	Readers      []Reader          `json:"readers"`
 	Tools        Tools             `json:"tools"`
@@ -35,13 +36,24 @@ type Source struct {
 	RuntimeFile     string            `json:"runtime_file"`
 	Validators      []string          `json:"validators"`
 	Readers         []string          `json:"readers"`
-	Transition      *string           `json:"transition"` // nil: known, but no transition is supported
 	Counters        SourceCounters    `json:"counters"`
 	Provenance      []Provenance      `json:"provenance"`
 }
 
-// TransitionIdentity is the one transition that is supported: the source already is the target, nothing is projected (O13).
-const TransitionIdentity = "identity"
+// Transition is a reviewed way from one registered source to another: that of the installed entry point. A source that is the
+// "from" of none is known, and no transition is supported from it (SDK-02).
+type Transition struct {
+	Identity   string `json:"identity"` // digest over the other three
+	From       string `json:"from"`
+	To         string `json:"to"`
+	Projection string `json:"projection"`
+}
+
+// Projections: what a transition does to a record before anything is derived from it (project.go).
+const (
+	ProjectNone = "none" // the source is written by the target SDK already (O13)
+	Project2580 = "pydantic-ai-2.58.0-to-2.55.0/1"
+)
 
 // PromptRef names a version of the prompt catalogue.
 type PromptRef struct {
@@ -118,10 +130,15 @@ type PolicyEpoch struct {
 	Digest          string `json:"digest"`
 }
 
-// EntryPoint is the installed entry point and the prompt version that it renders.
+// EntryPoint is the installed entry point: the prompt version that it renders, and the contract that it was seen to render, all of
+// it but the model, which a run's provider configuration names.
 type EntryPoint struct {
-	Name   string `json:"name"`
-	Prompt string `json:"prompt"`
+	Digest   string    `json:"digest"` // over the other three
+	Name     string    `json:"name"`
+	Prompt   string    `json:"prompt"`
+	Contract canon.Raw `json:"contract"`
+
+	contract *pyjson.Value
 }
 
 const catalogueFormat = "forge-catalogue/1"
@@ -175,10 +192,96 @@ func LoadCatalogue(data []byte) (*Catalogue, error) {
 			}
 		}
 	}
-	if _, ok := c.Prompts[c.EntryPoint.Prompt]; !ok {
-		return nil, errors.New("catalogue: the entry point's prompt is not registered")
+	if err := c.checkEntryPoint(); err != nil {
+		return nil, errors.New("catalogue: entry point: " + err.Error())
+	}
+	if c.today() == nil {
+		return nil, errors.New("catalogue: no source is the entry point's")
+	}
+	for i, t := range c.Transitions {
+		if err := c.checkTransition(t); err != nil {
+			return nil, errors.New("catalogue: transition " + strconv.Itoa(i) + ": " + err.Error())
+		}
+		for _, before := range c.Transitions[:i] {
+			if before.From == t.From {
+				return nil, errors.New("catalogue: transition " + strconv.Itoa(i) + ": its source has another")
+			}
+		}
 	}
 	return &c, c.checkTools()
+}
+
+// checkEntryPoint checks that the contract is the recorded one and that its evidence tool is that of its prompt.
+func (c *Catalogue) checkEntryPoint() error {
+	e := &c.EntryPoint
+	prompt, ok := c.Prompts[e.Prompt]
+	if !ok {
+		return errors.New("prompt is not registered")
+	}
+	if digest(map[string]any{"name": e.Name, "prompt": e.Prompt, "contract": e.Contract}) != e.Digest {
+		return errors.New("digest differs")
+	}
+	contract, err := pyjson.Parse(e.Contract, recordLimits)
+	if err != nil || !contract.Get("tools").Is(pyjson.Array) || !contract.Get("instructions").Is(pyjson.Array) ||
+		!contract.Get("grants").Is(pyjson.Array) || !contract.Get("output").Is(pyjson.Object) || len(contract.Members) != 4 {
+		return errors.New("contract is none")
+	}
+	e.contract = pyjson.Sorted(contract)
+	for _, tool := range contract.Get("tools").Items {
+		if tool.Get("name").Text == c.Tools.EvidenceRead && (tool.Get("description").Text != prompt.ReadRunEvidence.Description ||
+			!pyjson.Equal(tool.Get("parameters_json_schema"), prompt.ReadRunEvidence.schema)) {
+			return errors.New("its evidence tool is not that of its prompt")
+		}
+	}
+	return nil
+}
+
+func (c *Catalogue) checkTransition(t Transition) error {
+	from, to := c.source(t.From), c.source(t.To)
+	if digest(map[string]string{"from": t.From, "to": t.To, "projection": t.Projection}) != t.Identity {
+		return errors.New("identity differs")
+	}
+	if from == nil || to == nil || from.FireflyAgentic != to.FireflyAgentic || to.PromptCatalog.Version != c.EntryPoint.Prompt {
+		return errors.New("ends are not registered, or not the entry point's")
+	}
+	v, w := pydanticai.Version(from.PydanticAI), pydanticai.Version(to.PydanticAI)
+	if !(t.Projection == ProjectNone && v == w || t.Projection == Project2580 && v == pydanticai.V2580 && w == pydanticai.V2550) {
+		return errors.New("projection is not one between these versions")
+	}
+	return nil
+}
+
+// today is the source that the installed entry point is.
+func (c *Catalogue) today() *Source {
+	for i := range c.Sources {
+		if c.Sources[i].PromptCatalog.Version == c.EntryPoint.Prompt {
+			return &c.Sources[i]
+		}
+	}
+	return nil
+}
+
+// transition is the reviewed way from a source, nil for none.
+func (c *Catalogue) transition(from *Source) *Transition {
+	if from == nil {
+		return nil
+	}
+	for i := range c.Transitions {
+		if c.Transitions[i].From == from.Identity {
+			return &c.Transitions[i]
+		}
+	}
+	return nil
+}
+
+// transitionNamed is the transition with this identity, nil for none.
+func (c *Catalogue) transitionNamed(identity string) *Transition {
+	for i := range c.Transitions {
+		if c.Transitions[i].Identity == identity {
+			return &c.Transitions[i]
+		}
+	}
+	return nil
 }
 
 // sourceIdentity is what the identity of a source is a digest of.
@@ -210,9 +313,6 @@ func (c *Catalogue) checkSource(s Source) error {
 		if !c.hasReader(r) {
 			return errors.New("reader is not registered")
 		}
-	}
-	if s.Transition != nil && *s.Transition != TransitionIdentity {
-		return errors.New("transition is not known")
 	}
 	if s.Counters.Maximum != 1<<63-1 || len(s.Counters.RunMandatory) != 2 || len(s.Counters.ZeroOnly) != 1 || s.Counters.ZeroOnly[0] != "audio_seconds" ||
 		!contains(s.Counters.RunMandatory, "requests") || !contains(s.Counters.RunMandatory, "tool_calls") {

@@ -213,16 +213,19 @@ func (c *recordChecker) contract(p *Checkpoint, v *pyjson.Value, source *Source)
 	const path = "/contract"
 	known := []string{"model", "instructions", "tools", "grants", "output"}
 	for _, member := range source.Provenance {
-		known = append(known, member.Member)
-		if v.Get(member.Member) == nil {
-			c.add("provenance_unsupported", path+pyjson.Pointer(member.Member))
-		}
+		known = append(known, member.Member) // what may be in it is the projection's question
 	}
 	c.only(v, path, known...)
 	model := c.member(v, path, "model", pyjson.Object)
-	c.only(model, path+"/model", "provider", "name", "base_url", "settings")
+	c.only(model, path+"/model", "provider", "name", "base_url", "settings", "wire", "stream")
 	for _, name := range []string{"provider", "name", "base_url"} {
 		c.text(model, path+"/model", name)
+	}
+	if model.Get("wire") != nil { // absent: the provider's ordinary one
+		c.text(model, path+"/model", "wire")
+	}
+	if model.Get("stream") != nil { // absent: not streamed
+		c.member(model, path+"/model", "stream", pyjson.Bool)
 	}
 	c.member(model, path+"/model", "settings", pyjson.Object)
 	for i, item := range c.member(v, path, "instructions", pyjson.Array).Items {
@@ -231,7 +234,7 @@ func (c *recordChecker) contract(p *Checkpoint, v *pyjson.Value, source *Source)
 		c.text(item, at, "content")
 		c.member(item, at, "dynamic", pyjson.Bool)
 	}
-	names := c.toolList(p, v, path, "tools", source)
+	names := c.toolList(p, v, path, "tools")
 	granted := map[string]bool{}
 	for i, item := range c.member(v, path, "grants", pyjson.Array).Items {
 		if name, ok := item.Str(); !ok || granted[name] || !names[name] {
@@ -243,7 +246,7 @@ func (c *recordChecker) contract(p *Checkpoint, v *pyjson.Value, source *Source)
 	output := c.member(v, path, "output", pyjson.Object)
 	c.only(output, path+"/output", "output_mode", "output_tools", "output_object", "allow_text_output", "allow_image_output")
 	c.text(output, path+"/output", "output_mode")
-	c.toolList(p, output, path+"/output", "output_tools", source)
+	c.toolList(p, output, path+"/output", "output_tools")
 	if o := output.Get("output_object"); !o.Is(pyjson.Null) && !o.Is(pyjson.String) {
 		c.add("checkpoint_not_canonical", path+"/output/output_object")
 	}
@@ -252,15 +255,15 @@ func (c *recordChecker) contract(p *Checkpoint, v *pyjson.Value, source *Source)
 }
 
 // toolList checks tool definitions, whose names are unique, and returns the names.
-func (c *recordChecker) toolList(p *Checkpoint, v *pyjson.Value, path, name string, source *Source) map[string]bool {
-	optional := ""
-	if source.Transition == nil {
-		optional = "tool_kind" // what the projection adds (SDK-10)
-	}
+func (c *recordChecker) toolList(p *Checkpoint, v *pyjson.Value, path, name string) map[string]bool {
 	names := map[string]bool{}
 	for i, tool := range c.member(v, path, name, pyjson.Array).Items {
 		at := path + pyjson.Pointer(name) + pyjson.Pointer(itoa(i))
-		c.problems(pydanticai.CheckTool(p.Version, tool, at, optional))
+		judged := tool
+		if kind, _ := tool.Get("kind").Str(); kind == "function" && (tool.Get("tool_kind") != nil || p.Version == pydanticai.V2580) {
+			judged = tool.With("tool_kind", pyjson.NewNull()) // its value is the projection's question (SDK-10 to SDK-12)
+		}
+		c.problems(pydanticai.CheckTool(p.Version, judged, at))
 		if s, ok := tool.Get("name").Str(); ok {
 			if names[s] {
 				c.add("checkpoint_not_canonical", at+"/name")

@@ -1,8 +1,6 @@
 package agentic
 
 import (
-	"bytes"
-
 	"github.com/forge-continuity/forge/adapters/pyjson"
 )
 
@@ -38,10 +36,33 @@ type Limits struct {
 // cannot be rendered here.
 func Pending(catalogue *Catalogue, checkpoint []byte) ([]byte, []Hold) {
 	r := reconstruction{catalogue: catalogue, record: checkpoint}
-	if r.form(); r.checkpoint == nil {
+	if r.form(); r.checkpoint == nil || !r.wired(r.checkpoint) {
 		return nil, r.out.Result.Holds
 	}
-	return r.render(r.checkpoint.contract(), r.checkpoint.history()), r.out.Result.Holds
+	return r.render(r.checkpoint, r.checkpoint.contract(), r.checkpoint.history()), r.out.Result.Holds
+}
+
+// inForce is the contract that a record of this run must have: the registered one, or for a record that follows a derived one what
+// the run's own transition made of it. Nil means a hold.
+func (r *reconstruction) inForce(registered *pyjson.Value) *pyjson.Value {
+	if r.origin == r.source && !r.checkpoint.root.Get("compatibility").Is(pyjson.Object) {
+		return registered
+	}
+	index := -1
+	for i, tool := range registered.Get("tools").Items {
+		if name, _ := tool.Get("name").Str(); name == r.catalogue.Tools.EvidenceRead {
+			index = i
+		}
+	}
+	if index < 0 || !registered.Get("output").Get("output_tools").Is(pyjson.Array) {
+		r.hold("closure_incomplete", details{"differs": "registered contract"})
+		return nil
+	}
+	contract, _ := r.projectContract(registered)
+	if len(r.out.Result.Holds) > 0 {
+		return nil
+	}
+	return succeeded(contract, index, r.catalogue.Prompts[r.catalogue.EntryPoint.Prompt].ReadRunEvidence)
 }
 
 // closure lays the record beside the rows: the contract is the registered one, limits and usage are those of the run, and the
@@ -54,6 +75,9 @@ func (r *reconstruction) closure() {
 	contract, err := pyjson.Parse(r.closed.Contract, pyjson.Limits{Bytes: MaxRecordBytes, Depth: MaxRecordDepth, Nodes: MaxRecordNodes})
 	if err != nil {
 		r.hold("closure_incomplete", details{"differs": "registered contract"})
+		return
+	}
+	if contract = r.inForce(contract); contract == nil {
 		return
 	}
 	if d := pyjson.Diff(contract, r.checkpoint.contract(), 1); len(d) > 0 {
@@ -84,7 +108,8 @@ func (r *reconstruction) closure() {
 	if len(r.out.Result.Holds) > 0 {
 		return
 	}
-	if body := r.render(r.checkpoint.contract(), r.checkpoint.history()); body != nil && !bytes.Equal(body, r.closed.Wire) {
+	body := r.render(r.checkpoint, r.checkpoint.contract(), r.checkpoint.history())
+	if body != nil && !sentAs(readModel(r.checkpoint.contract()), body, r.closed.Wire) {
 		r.hold("closure_incomplete", details{"differs": "wire bytes"})
 	}
 }

@@ -1,7 +1,6 @@
 package agentic
 
 import (
-	"github.com/forge-continuity/forge/adapters/openai"
 	"github.com/forge-continuity/forge/adapters/pydanticai"
 	"github.com/forge-continuity/forge/adapters/pyjson"
 )
@@ -40,14 +39,8 @@ func fixedResult(result string) (content *pyjson.Value, outcome string) {
 // changes of the contract (OBS-20 to 22, REC-10, REC-12). New metadata comes from the instant of consumption and the identifiers
 // of the last stored message.
 func (r *reconstruction) derive() {
-	c, at := r.checkpoint, r.params.ConsumedAtUS
+	c, at := r.target, r.params.ConsumedAtUS
 	last := c.last()
-	run, conversation := last.Get("run_id"), last.Get("conversation_id")
-	response := pydanticai.NewResponse(c.Version, pydanticai.Response{
-		Parts: r.response.Parts, Usage: r.response.Usage, ModelName: r.response.ModelName, AtUS: at, ProviderName: openai.ProviderName,
-		ProviderURL: c.contract().At("model", "base_url").Text, ProviderDetails: r.response.ProviderDetails,
-		ResponseID: r.response.ResponseID, FinishReason: r.response.FinishReason, RunID: run, ConversationID: conversation,
-	})
 	var closing []*pyjson.Value
 	for i, call := range r.found {
 		content, outcome, result := r.closingOf(i)
@@ -57,39 +50,46 @@ func (r *reconstruction) derive() {
 		closing = append(closing, pydanticai.ToolReturnPart(call.Tool, call.ID, content, outcome, at))
 		r.out.Result.Closing = append(r.out.Result.Closing, Closing{int64(i), result})
 	}
-	request := pydanticai.NewRequest(closing, at, last.Get("instructions"), run, conversation)
-	usage, problem := pydanticai.AddUsage(c.usage(), r.response.Usage, int64(len(r.found)))
+	request := pydanticai.NewRequest(closing, at, last.Get("instructions"), last.Get("run_id"), last.Get("conversation_id"))
+	usage, problem := pydanticai.AddUsage(c.usage(), r.answer.usage(), int64(len(r.found)))
 	if problem != nil {
 		r.hold("counter_out_of_bounds", details{"path": plainPath("/usage" + problem.Path)})
 		return
 	}
-	contract := r.migrateContract()
+	r.answered()
+	contract := r.successor(c.contract())
 	if contract == nil {
 		return
 	}
-	to := r.catalogue.EntryPoint.Prompt
-	history := pyjson.NewArray(append(append([]*pyjson.Value{}, c.history().Items...), response, request)...)
+	to := r.catalogue.source(r.transition.To).PromptCatalog
+	history := pyjson.NewArray(append(append([]*pyjson.Value{}, c.history().Items...), r.answer.message, request)...)
 	r.out.Result.HistoryMessages = int64(len(history.Items))
 	// Sorted, because the next worker reads the record and not this tree.
 	r.derived = pyjson.Sorted(c.root.
 		With("history", history).
 		With("usage", usage).
 		With("contract", contract).
-		With("prompt_catalog", object("digest", pyjson.NewString(r.catalogue.Prompts[to].Digest), "version", pyjson.NewString(to))).
-		With("compatibility", object(
-			"consumed_at", pyjson.NewString(pydanticai.FormatInstant(at)),
-			"derived_from", pyjson.NewString(sha256Hex(r.record)),
-			"prompt_from", pyjson.NewString(c.Prompt.Version),
-			"prompt_to", pyjson.NewString(to),
-			"source_identity", pyjson.NewString(r.source.Identity),
-			"transition", pyjson.NewString(*r.source.Transition))))
+		With("prompt_catalog", object("digest", pyjson.NewString(to.Digest), "version", pyjson.NewString(to.Version))).
+		With("compatibility", r.compatibility()))
 	r.out.Derived = pyjson.Encode(r.derived)
 	// What is handed on must be readable as a record again, within the same bounds (SDK-06, CRED-07).
 	if _, h := parseRecord(r.out.Derived); h != nil {
 		r.out.Result.Holds = append(r.out.Result.Holds, *h)
 		return
 	}
-	r.out.Witness = pyjson.Encode(r.witness(response, request))
+	r.out.Witness = pyjson.Encode(r.witness(r.answer.message, request))
+}
+
+// compatibility names the registered SDK transition (SDK-13). A record that already follows a derived one keeps its own: the SDK that
+// the run was registered under stays the same, however often it is continued.
+func (r *reconstruction) compatibility() *pyjson.Value {
+	s := pyjson.NewString
+	kept := r.target.root.Get("compatibility")
+	if !kept.Is(pyjson.Object) {
+		kept = object("prompt_from", s(r.source.PromptCatalog.Version), "prompt_to", s(r.catalogue.EntryPoint.Prompt),
+			"source_identity", s(r.source.Identity), "transition", s(r.transition.Identity))
+	}
+	return kept.With("consumed_at", s(pydanticai.FormatInstant(r.params.ConsumedAtUS))).With("derived_from", s(sha256Hex(r.record)))
 }
 
 // object makes an object of names and values in turn.
@@ -101,24 +101,26 @@ func object(pairs ...any) *pyjson.Value {
 	return o
 }
 
-// migrateContract returns the contract with the evidence tool's schema and description replaced by the registered successors. The
-// old ones must be the registered ones of the source's prompt (O5, REC-10); otherwise there is a hold and no contract.
-func (r *reconstruction) migrateContract() *pyjson.Value {
-	contract := r.checkpoint.contract()
+// answered checks that the address which answered last is the contract's: the new message will name it.
+func (r *reconstruction) answered() {
+	c := r.target
+	for i := len(c.history().Items) - 1; i >= 0; i-- {
+		if m := c.history().Items[i]; pydanticai.IsResponse(m) {
+			if url, ok := m.Get("provider_url").Str(); ok && url != r.answer.message.Get("provider_url").Text {
+				r.hold("contract_changed", details{"path": "/contract/model/base_url"})
+			}
+			return
+		}
+	}
+}
+
+// successor returns a contract with the evidence tool's schema and description replaced by the registered successors. The old ones
+// must be the registered ones of the source's prompt (O5, REC-10); otherwise there is a hold and no contract.
+func (r *reconstruction) successor(contract *pyjson.Value) *pyjson.Value {
 	index := r.checkpoint.toolIndex(r.catalogue.Tools.EvidenceRead)
 	path := "/contract/tools/" + itoa(index)
 	tool := contract.Get("tools").Items[index]
-	// The response will name the contract's address as the one that answered; the last one that answered must be it.
-	for i := len(r.checkpoint.history().Items) - 1; i >= 0; i-- {
-		if m := r.checkpoint.history().Items[i]; pydanticai.IsResponse(m) {
-			if url, ok := m.Get("provider_url").Str(); ok && url != contract.At("model", "base_url").Text {
-				r.hold("contract_changed", details{"path": "/contract/model/base_url"})
-			}
-			break
-		}
-	}
-	from := r.catalogue.Prompts[r.source.PromptCatalog.Version].ReadRunEvidence
-	to := r.catalogue.Prompts[r.catalogue.EntryPoint.Prompt].ReadRunEvidence
+	from, to := r.prompts()
 	if d, ok := tool.Get("description").Str(); !ok || d != from.Description {
 		r.hold("contract_changed", details{"path": path + "/description"})
 	}
@@ -128,8 +130,17 @@ func (r *reconstruction) migrateContract() *pyjson.Value {
 	if len(r.out.Result.Holds) > 0 {
 		return nil
 	}
+	return succeeded(contract, index, to)
+}
+
+// prompts are the registered texts of the evidence tool, before and after.
+func (r *reconstruction) prompts() (from, to PromptElement) {
+	return r.catalogue.Prompts[r.source.PromptCatalog.Version].ReadRunEvidence, r.catalogue.Prompts[r.catalogue.EntryPoint.Prompt].ReadRunEvidence
+}
+
+func succeeded(contract *pyjson.Value, index int, to PromptElement) *pyjson.Value {
 	tools := append([]*pyjson.Value{}, contract.Get("tools").Items...)
-	tools[index] = tool.With("description", pyjson.NewString(to.Description)).With("parameters_json_schema", to.schema)
+	tools[index] = tools[index].With("description", pyjson.NewString(to.Description)).With("parameters_json_schema", to.schema)
 	return contract.With("tools", pyjson.NewArray(tools...))
 }
 
@@ -138,8 +149,7 @@ func (r *reconstruction) witness(response, request *pyjson.Value) *pyjson.Value 
 	s := pyjson.NewString
 	index := r.checkpoint.toolIndex(r.catalogue.Tools.EvidenceRead)
 	path := "/contract/tools/" + itoa(index)
-	from := r.catalogue.Prompts[r.source.PromptCatalog.Version].ReadRunEvidence
-	to := r.catalogue.Prompts[r.catalogue.EntryPoint.Prompt].ReadRunEvidence
+	from, to := r.prompts()
 	change := func(path, from, to string) *pyjson.Value {
 		return object("from_sha256", s(from), "path", s(path), "to_sha256", s(to))
 	}
@@ -153,30 +163,31 @@ func (r *reconstruction) witness(response, request *pyjson.Value) *pyjson.Value 
 		}
 		closing.Items = append(closing.Items, line)
 	}
-	kinds := pyjson.NewArray()
-	for _, tool := range r.checkpoint.tools() {
-		kinds.Items = append(kinds.Items, pyjson.NewBool(tool.Get("tool_kind") != nil))
-	}
 	stored := r.checkpoint.history()
+	var changes []*pyjson.Value
+	if r.source.PromptCatalog.Version != r.catalogue.EntryPoint.Prompt {
+		changes = append(changes,
+			change(path+"/description", sha256Hex([]byte(from.Description)), sha256Hex([]byte(to.Description))),
+			change(path+"/parameters_json_schema", sha256Hex(pyjson.Encode(from.schema)), sha256Hex(pyjson.Encode(to.schema))))
+	}
 	return object(
 		"closing", closing,
-		"contract_changes", pyjson.NewArray(
-			change(path+"/description", sha256Hex([]byte(from.Description)), sha256Hex([]byte(to.Description))),
-			change(path+"/parameters_json_schema", sha256Hex(pyjson.Encode(from.schema)), sha256Hex(pyjson.Encode(to.schema)))),
+		"contract_changes", pyjson.NewArray(changes...),
 		"consumed_at_us", pyjson.NewInt(r.params.ConsumedAtUS),
 		"derived_sha256", s(sha256Hex(r.out.Derived)),
-		"entry_point", object("name", s(r.catalogue.EntryPoint.Name), "prompt", s(r.catalogue.EntryPoint.Prompt)),
+		"entry_point", object("digest", s(r.catalogue.EntryPoint.Digest), "name", s(r.catalogue.EntryPoint.Name), "prompt", s(r.catalogue.EntryPoint.Prompt)),
 		"history", object("appended_sha256", s(sha256Hex(pyjson.Encode(pyjson.NewArray(response, request)))),
-			"prefix_messages", pyjson.NewInt(int64(len(stored.Items))), "prefix_sha256", s(sha256Hex(pyjson.Encode(stored)))),
+			"prefix_messages", pyjson.NewInt(int64(len(stored.Items))), "prefix_sha256", s(sha256Hex(pyjson.Encode(stored))),
+			"projected_prefix_sha256", s(sha256Hex(pyjson.Encode(r.target.history())))),
 		"original_sha256", s(sha256Hex(r.record)),
-		"projection", object("provenance", object(), "tool_kind_present", kinds),
+		"projection", r.projection(),
 		"reader", s(r.params.Reader),
 		"record", s("agentic-witness/1"),
 		"response_sha256", s(sha256Hex(r.transport.response)),
 		"runtime", s(r.params.Runtime),
 		"source_identity", s(r.source.Identity),
-		"transition", s(*r.source.Transition),
-		"usage", object("after", r.derived.Get("usage"), "before", r.checkpoint.usage(), "response", r.response.Usage),
+		"transition", s(r.transition.Identity),
+		"usage", object("after", r.derived.Get("usage"), "before", r.checkpoint.usage(), "response", r.answer.usage()),
 		"validator", s(r.params.Validator),
 		"version", pyjson.NewInt(r.out.Result.Version),
 	)

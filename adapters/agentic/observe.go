@@ -1,7 +1,6 @@
 package agentic
 
 import (
-	"github.com/forge-continuity/forge/adapters/openai"
 	"github.com/forge-continuity/forge/adapters/pydanticai"
 	"github.com/forge-continuity/forge/adapters/pyjson"
 	"github.com/forge-continuity/forge/models/canon"
@@ -31,7 +30,7 @@ func Observe(catalogue *Catalogue, checkpoint, response []byte, outcomes map[int
 		Acknowledgement: p.Acknowledgement, ConsumedAtUS: p.ConsumedAtUS, Mode: p.Mode, Reader: p.Reader, Runtime: p.Runtime,
 		Selection: p.Selection, Validator: p.Validator}}
 	r.out.Result = Result{Calls: []ResultCall{}, Closing: []Closing{}, Holds: []Hold{}}
-	for _, step := range []func(){r.form, r.continued, r.parse, r.content, r.observed, r.arguments, r.counters, r.observe} {
+	for _, step := range []func(){r.form, r.continued, r.project, r.parse, r.content, r.observed, r.arguments, r.counters, r.observe} {
 		step()
 		if r.refused != nil {
 			return nil, r.refused
@@ -47,30 +46,10 @@ func Observe(catalogue *Catalogue, checkpoint, response []byte, outcomes map[int
 	return &r.out, nil
 }
 
-// continued compares a derived record and the run's registration with the catalogue: a registered source, its own transition, and
-// the prompt that the entry point renders.
+// continued is registered for a record that follows a derived one, and for no other.
 func (r *reconstruction) continued() {
-	c, to := r.checkpoint, r.catalogue.EntryPoint.Prompt
-	compatibility := c.root.Get("compatibility")
-	r.source = r.catalogue.source(c.SourceIdentity)
-	switch {
-	case !compatibility.Is(pyjson.Object):
+	if r.registered(); !r.checkpoint.root.Get("compatibility").Is(pyjson.Object) {
 		r.hold("source_unregistered", details{"path": "/compatibility"})
-	case r.source == nil || r.source.Transition == nil || compatibility.Get("transition").Text != *r.source.Transition ||
-		compatibility.Get("source_identity").Text != r.source.Identity || compatibility.Get("prompt_to").Text != to:
-		r.hold("source_unregistered", details{"path": "/compatibility"})
-	case c.FireflyAgentic != r.source.FireflyAgentic || string(c.Version) != r.source.PydanticAI || c.DependencyEpoch != r.source.DependencyEpoch:
-		r.hold("source_unregistered", details{"path": "/versions"})
-	case c.Prompt != PromptRef{Version: to, Digest: r.catalogue.Prompts[to].Digest}:
-		r.hold("source_unregistered", details{"path": "/prompt_catalog"})
-	case r.params.Runtime != r.source.Runtime:
-		r.hold("runtime_unregistered", nil)
-	case r.catalogue.validator(r.params.Validator) == nil || !contains(r.source.Validators, r.params.Validator):
-		r.hold("validator_unregistered", details{"what": "validator"})
-	case !r.catalogue.hasReader(r.params.Reader) || !contains(r.source.Readers, r.params.Reader):
-		r.hold("reader_unregistered", nil)
-	case !r.catalogue.knowsEpoch(r.params.Selection, r.params.Mode, r.params.Acknowledgement):
-		r.hold("policy_epoch_unknown", nil)
 	}
 }
 
@@ -112,14 +91,8 @@ func (r *reconstruction) closingObserved(i int) (content *pyjson.Value, outcome,
 }
 
 func (r *reconstruction) observe() {
-	c, at := r.checkpoint, r.params.ConsumedAtUS
+	c, at, response := r.target, r.params.ConsumedAtUS, r.answer.message
 	last := c.last()
-	run, conversation := last.Get("run_id"), last.Get("conversation_id")
-	response := pydanticai.NewResponse(c.Version, pydanticai.Response{
-		Parts: r.response.Parts, Usage: r.response.Usage, ModelName: r.response.ModelName, AtUS: at, ProviderName: openai.ProviderName,
-		ProviderURL: c.contract().At("model", "base_url").Text, ProviderDetails: r.response.ProviderDetails,
-		ResponseID: r.response.ResponseID, FinishReason: r.response.FinishReason, RunID: run, ConversationID: conversation,
-	})
 	var closing []*pyjson.Value
 	lines := pyjson.NewArray()
 	for i, call := range r.found {
@@ -133,8 +106,8 @@ func (r *reconstruction) observe() {
 		}
 		lines.Items = append(lines.Items, line)
 	}
-	request := pydanticai.NewRequest(closing, at, last.Get("instructions"), run, conversation)
-	usage, problem := pydanticai.AddUsage(c.usage(), r.response.Usage, int64(len(r.found)))
+	request := pydanticai.NewRequest(closing, at, last.Get("instructions"), last.Get("run_id"), last.Get("conversation_id"))
+	usage, problem := pydanticai.AddUsage(c.usage(), r.answer.usage(), int64(len(r.found)))
 	if problem != nil {
 		r.hold("counter_out_of_bounds", details{"path": plainPath("/usage" + problem.Path)})
 		return
@@ -142,17 +115,19 @@ func (r *reconstruction) observe() {
 	history := pyjson.NewArray(append(append([]*pyjson.Value{}, c.history().Items...), response, request)...)
 	r.out.Result.HistoryMessages = int64(len(history.Items))
 	want := c.root.With("history", history).With("usage", usage)
-	compatibility := c.root.Get("compatibility").With("consumed_at", pyjson.NewString(pydanticai.FormatInstant(at))).
-		With("derived_from", pyjson.NewString(sha256Hex(r.record)))
-	r.derived = pyjson.Sorted(want.With("compatibility", compatibility))
+	r.derived = pyjson.Sorted(want.With("compatibility", r.compatibility()))
 	r.out.Derived = pyjson.Encode(r.derived)
 	got, h := parseRecord(r.out.Derived)
 	if h != nil {
 		r.out.Result.Holds = append(r.out.Result.Holds, *h)
 		return
 	}
-	before, after := r.rendered(c.contract()), r.render(r.derived.Get("contract"), r.derived.Get("history"))
-	if before == nil || after == nil {
+	sent, after := r.render(c, c.contract(), c.history()), r.render(c, r.derived.Get("contract"), r.derived.Get("history"))
+	if sent == nil || after == nil {
+		return
+	}
+	before := r.capturedBy(new(SealedTransport), sent)
+	if before == nil {
 		return
 	}
 	if r.refused = r.transport.Capture(after); r.refused != nil {
@@ -163,7 +138,8 @@ func (r *reconstruction) observe() {
 		r.hold("sandbox_stopped", details{"reason": "rendered request cannot be read back"})
 		return
 	}
-	if path := reviewedDiffers(want, got, before, next); path != "" {
+	speaks, _ := readModel(c.contract()).codec()
+	if path := reviewedDiffers(want, got, before, next, speaks.conversation); path != "" {
 		r.hold("reviewed_history_differs", details{"path": plainPath(path)})
 		return
 	}
@@ -175,13 +151,13 @@ func (r *reconstruction) observe() {
 			"prefix_messages", pyjson.NewInt(int64(len(c.history().Items))), "prefix_sha256", s(sha256Hex(pyjson.Encode(c.history())))),
 		"original_sha256", s(sha256Hex(r.record)), "reader", s(r.params.Reader), "record", s("agentic-observation-witness/1"),
 		"response_sha256", s(sha256Hex(r.transport.response)), "source_identity", s(r.source.Identity),
-		"usage", object("after", usage, "before", c.usage(), "response", r.response.Usage)))
+		"usage", object("after", usage, "before", c.usage(), "response", r.answer.usage())))
 }
 
 // reviewedDiffers compares what is handed on with what was reviewed, as canonical JSON with types and number text kept: message
 // history, state, limits, usage and contract of the records, and of the requests everything but the messages that were added. It
 // returns the path of the first difference, "" for none (ROBS-16 to 18).
-func reviewedDiffers(want, got, before, next *pyjson.Value) string {
+func reviewedDiffers(want, got, before, next *pyjson.Value, conversation string) string {
 	for _, member := range []string{"history", "state", "limits", "usage", "contract"} {
 		a, b := want.Get(member), got.Get(member)
 		if a == nil || b == nil {
@@ -194,11 +170,11 @@ func reviewedDiffers(want, got, before, next *pyjson.Value) string {
 			return "/" + member + d[0].Path
 		}
 	}
-	sent, then := before.Get("messages"), next.Get("messages")
+	sent, then := before.Get(conversation), next.Get(conversation)
 	if !sent.Is(pyjson.Array) || !then.Is(pyjson.Array) || len(then.Items) < len(sent.Items) {
-		return "/request/messages"
+		return "/request/" + conversation
 	}
-	prefix := next.With("messages", pyjson.NewArray(then.Items[:len(sent.Items)]...))
+	prefix := next.With(conversation, pyjson.NewArray(then.Items[:len(sent.Items)]...))
 	if d := pyjson.Diff(before, prefix, 1); len(d) > 0 {
 		return "/request" + d[0].Path
 	}

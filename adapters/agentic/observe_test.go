@@ -108,7 +108,7 @@ func TestReviewedDiffers(t *testing.T) {
 	want := tree(t, r.Derived)
 	next := tree(t, r.NextRequest)
 	before := next
-	if path := reviewedDiffers(want, want, before, next); path != "" {
+	if path := reviewedDiffers(want, want, before, next, "messages"); path != "" {
 		t.Fatalf("equal records differ at %s", path)
 	}
 	n := len(want.Get("history").Items)
@@ -122,17 +122,17 @@ func TestReviewedDiffers(t *testing.T) {
 		{"/state/completed_rounds", set(`1.0`)}, {"/limits/cost_limit", set(`1`)}, {"/limits/cost_limit", remove}, {"/usage/requests", set(`99`)},
 		{"/usage/cost", set(`"0.1"`)}, {"/usage/cost", remove}, {"/contract/model/name", set(`"other"`)}, {"/contract/tools/0", set(`null`)},
 	} {
-		path := reviewedDiffers(want, edit(want, c.path, c.with), before, next)
+		path := reviewedDiffers(want, edit(want, c.path, c.with), before, next, "messages")
 		if !strings.HasPrefix(path, strings.Join(strings.SplitN(c.path, "/", 3)[:2], "/")) {
 			t.Errorf("%s changed: %q", c.path, path)
 		}
 	}
 	for _, path := range []string{"/model", "/messages/0", "/tools/0"} {
-		if got := reviewedDiffers(want, want, before, edit(next, path, set(`null`))); !strings.HasPrefix(got, "/request/") {
+		if got := reviewedDiffers(want, want, before, edit(next, path, set(`null`)), "messages"); !strings.HasPrefix(got, "/request/") {
 			t.Errorf("request %s changed: %q", path, got)
 		}
 	}
-	if got := reviewedDiffers(want, want, before, next.With("messages", pyjson.NewArray())); got != "/request/messages" {
+	if got := reviewedDiffers(want, want, before, next.With("messages", pyjson.NewArray()), "messages"); got != "/request/messages" {
 		t.Errorf("no messages: %q", got)
 	}
 }

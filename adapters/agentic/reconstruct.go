@@ -2,9 +2,7 @@ package agentic
 
 import (
 	"slices"
-	"strings"
 
-	"github.com/forge-continuity/forge/adapters/openai"
 	"github.com/forge-continuity/forge/adapters/pydanticai"
 	"github.com/forge-continuity/forge/adapters/pyjson"
 	"github.com/forge-continuity/forge/models/canon"
@@ -32,8 +30,9 @@ type Params struct {
 type Result struct {
 	Calls           []ResultCall `json:"calls"`
 	Closing         []Closing    `json:"closing"`
-	FixedOutcomes   int64        `json:"fixed_outcomes"`   // 1 once the fixed validation outcome is accounted (REC-06)
-	HistoryMessages int64        `json:"history_messages"` // of the derived history, or of the stored one with holds
+	EntryPoint      string       `json:"entry_point,omitzero"` // digest of the one whose contract was captured, absent with holds
+	FixedOutcomes   int64        `json:"fixed_outcomes"`       // 1 once the fixed validation outcome is accounted (REC-06)
+	HistoryMessages int64        `json:"history_messages"`     // of the derived history, or of the stored one with holds
 	Holds           []Hold       `json:"holds"`
 	Served          int64        `json:"served"`  // how often the response was served
 	Usage           ResultUsage  `json:"usage"`   // of the response
@@ -71,8 +70,8 @@ type Reconstruction struct {
 
 // Reconstruct derives the checkpoint that follows a consumed response whose evidence query is known to be rejected. It is a pure
 // function of its arguments; stored bytes are never changed. Steps, each hiding what is faulty in later ones: form of the record;
-// registered identities and SDK pair; the closure with the journal; the parser, served once; content kinds; calls; arguments against frozen schemas; the pinned
-// validator; counters and contract.
+// registered identities and SDK pair; the closure with the journal; the SDK projection; the parser, served once; content kinds; calls;
+// arguments against frozen schemas; the pinned validator; counters and contract.
 func Reconstruct(catalogue *Catalogue, checkpoint, response []byte, p Params) (*Reconstruction, *guestabi.Refusal) {
 	return ReconstructWith(catalogue, checkpoint, response, nil, nil, p)
 }
@@ -87,7 +86,7 @@ func ReconstructWith(catalogue *Catalogue, checkpoint, response []byte, closed *
 	}
 	r := reconstruction{catalogue: catalogue, params: p, record: checkpoint, transport: Seal(response), closed: closed, outcomes: outcomes}
 	r.out.Result = Result{Calls: []ResultCall{}, Closing: []Closing{}, Holds: []Hold{}}
-	for _, step := range []func(){r.form, r.registered, r.closure, r.parse, r.content, r.calls, r.arguments, r.validator, r.counters, r.derive, r.capture} {
+	for _, step := range []func(){r.form, r.registered, r.closure, r.project, r.parse, r.content, r.calls, r.arguments, r.validator, r.counters, r.derive, r.capture} {
 		step()
 		if r.refused != nil {
 			return nil, r.refused
@@ -95,7 +94,7 @@ func ReconstructWith(catalogue *Catalogue, checkpoint, response []byte, closed *
 		if len(r.out.Result.Holds) > 0 {
 			sortHolds(r.out.Result.Holds)
 			r.out.Derived, r.out.Witness, r.out.Contract, r.out.NextRequest = nil, nil, nil, nil
-			r.out.Result.Closing, r.out.Result.FixedOutcomes = []Closing{}, 0
+			r.out.Result.Closing, r.out.Result.FixedOutcomes, r.out.Result.EntryPoint = []Closing{}, 0, ""
 			break
 		}
 	}
@@ -111,9 +110,13 @@ type reconstruction struct {
 	closed    *Closure
 	outcomes  map[int][]byte
 
-	checkpoint *Checkpoint
-	source     *Source
-	response   *openai.Response
+	checkpoint *Checkpoint // as stored
+	source     *Source     // that the record belongs to
+	origin     *Source     // that the run was registered under: another one once it was continued
+	transition *Transition // from source
+	target     *Checkpoint // the record after the SDK projection
+	projected  projected
+	answer     *consumed
 	found      []pydanticai.Call
 	classes    []string
 	retained   map[int]*pyjson.Value // parsed outcomes, by position
@@ -129,6 +132,16 @@ func (r *reconstruction) hold(code string, d details) {
 func (r *reconstruction) form() {
 	checkpoint, holds := ParseCheckpoint(r.record, r.catalogue)
 	r.checkpoint, r.out.Result.Holds = checkpoint, append(r.out.Result.Holds, holds...)
+	if len(holds) == 1 && holds[0].Code == "unsupported_history_format" {
+		// Nothing else of the record can be judged, but its versions can: a pair that is not the reviewed one (SDK-02).
+		root, _ := parseRecord(r.record)
+		format, _ := root.Get("record").Str()
+		sdk, _ := root.At("versions", "pydantic_ai").Str()
+		agentic, _ := root.At("versions", "firefly_agentic").Str()
+		if format == RecordFormat {
+			r.hold("sdk_pair_unsupported", details{"firefly_agentic": knownVersion(agentic), "pydantic_ai": knownVersion(sdk)})
+		}
+	}
 	if checkpoint != nil {
 		r.out.Result.HistoryMessages = int64(len(checkpoint.history().Items))
 	}
@@ -138,6 +151,7 @@ func (r *reconstruction) form() {
 func (r *reconstruction) registered() {
 	c, p := r.checkpoint, r.params
 	r.source = r.catalogue.source(c.SourceIdentity)
+	r.transition = r.catalogue.transition(r.source)
 	if r.source == nil {
 		r.hold("source_unregistered", details{"path": "/source_identity"})
 	} else {
@@ -149,13 +163,14 @@ func (r *reconstruction) registered() {
 			{"/versions/pydantic_ai", string(c.Version) == r.source.PydanticAI},
 			{"/dependency_epoch", c.DependencyEpoch == r.source.DependencyEpoch},
 			{"/prompt_catalog", c.Prompt == r.source.PromptCatalog},
+			{"/compatibility", r.descends()},
 		} {
 			if !m.same {
 				r.hold("source_unregistered", details{"path": m.path})
 				break
 			}
 		}
-		if p.Runtime != r.source.Runtime {
+		if r.origin != nil && p.Runtime != r.origin.Runtime {
 			r.hold("runtime_unregistered", nil)
 		}
 	}
@@ -169,9 +184,33 @@ func (r *reconstruction) registered() {
 		r.hold("policy_epoch_unknown", nil)
 	}
 	// A version number alone qualifies nothing, and an unregistered source has no transition.
-	if r.source == nil || r.source.Transition == nil || c.FireflyAgentic != r.source.FireflyAgentic || string(c.Version) != r.source.PydanticAI {
+	if r.transition == nil || c.FireflyAgentic != r.source.FireflyAgentic || string(c.Version) != r.source.PydanticAI {
 		r.hold("sdk_pair_unsupported", details{"firefly_agentic": knownVersion(c.FireflyAgentic), "pydantic_ai": string(c.Version)})
 	}
+	if len(r.out.Result.Holds) == 0 {
+		r.wired(c)
+	}
+}
+
+// descends finds the source that the run was registered under: the record's own, or for a record that follows a derived one that
+// of the transition which its compatibility metadata names, and which must lead here.
+func (r *reconstruction) descends() bool {
+	r.origin = nil
+	v := r.checkpoint.root.Get("compatibility")
+	if !v.Is(pyjson.Object) {
+		r.origin = r.source
+		return true
+	}
+	t := r.catalogue.transitionNamed(v.Get("transition").Text)
+	if t == nil || t.To != r.source.Identity || t.From != v.Get("source_identity").Text {
+		return false
+	}
+	from := r.catalogue.source(t.From)
+	if v.Get("prompt_from").Text != from.PromptCatalog.Version || v.Get("prompt_to").Text != r.source.PromptCatalog.Version {
+		return false
+	}
+	r.origin = from
+	return true
 }
 
 // knownVersion shows a version only if it has the form of one: the text is the record's.
@@ -182,40 +221,28 @@ func knownVersion(s string) string {
 	return s
 }
 
-// parse serves the response to the parser, once.
+// parse serves the response to the parser of the target's SDK version, once.
 func (r *reconstruction) parse() {
 	raw, refused := r.transport.Receive()
 	if refused != nil {
 		r.refused = refused
 		return
 	}
-	model := r.checkpoint.contract().Get("model")
-	if model.Get("provider").Text != openai.ProviderName {
-		r.hold("response_unparsable", details{"reason": "no parser for this provider"})
+	if r.answer = r.read(raw); r.answer == nil {
 		return
 	}
-	response, err := openai.Parse(r.checkpoint.Version, model.Get("base_url").Text, raw)
-	if err != nil {
-		d := details{"reason": "rejected by the parser"}
-		if parse, ok := err.(*openai.ParseError); ok {
-			d = details{"path": plainPath(parse.Path), "reason": parse.Reason}
-		}
-		r.hold("response_unparsable", d)
-		return
-	}
-	r.response = response
-	count := func(name string) int64 { n, _ := response.Usage.Get(name).Int(); return n }
+	count := func(name string) int64 { n, _ := r.answer.usage().Get(name).Int(); return n }
 	r.out.Result.Usage = ResultUsage{count("input_tokens"), count("output_tokens")}
 }
 
 func (r *reconstruction) content() {
-	if len(r.response.Unsupported) == 0 {
+	if len(r.answer.unsupported) == 0 {
 		return
 	}
-	first := r.response.Unsupported[0]
+	first := r.answer.unsupported[0]
 	d := details{"kind": first.Kind, "path": plainPath(first.Path)}
 	var more []string
-	for _, u := range r.response.Unsupported[1:] {
+	for _, u := range r.answer.unsupported[1:] {
 		more = append(more, u.Kind)
 	}
 	if more != nil {
@@ -227,12 +254,9 @@ func (r *reconstruction) content() {
 // calls finds the shape: one evidence read alone is version 1, with list_files only beside it version 2 (ELIG-05, 10, 11, OBS-01,
 // 16, 17, 19).
 func (r *reconstruction) calls() {
-	message := pydanticai.NewResponse(r.checkpoint.Version, pydanticai.Response{
-		Parts: r.response.Parts, Usage: r.response.Usage, AtUS: r.params.ConsumedAtUS, RunID: pyjson.NewNull(), ConversationID: pyjson.NewNull(),
-	})
-	r.found = pydanticai.Calls(message, 0)
+	r.found = pydanticai.Calls(r.answer.message, 0)
 	used := map[string]bool{}
-	for i, m := range r.checkpoint.history().Items {
+	for i, m := range r.target.history().Items {
 		for _, call := range pydanticai.Calls(m, i) {
 			used[call.ID] = true
 		}
@@ -364,19 +388,12 @@ func (r *reconstruction) validator() {
 	}
 }
 
-// counters judges the response's usage, which was not in the record (SDK-20 to 23), and holds what this module cannot price.
+// counters judges the response's usage, which was not in the record (SDK-20 to 23). A retained cost stays as it is in the run's usage
+// and in the stored messages; the new response has none, because no price is ever computed here.
 func (r *reconstruction) counters() {
 	c := recordChecker{catalogue: r.catalogue, places: map[string][]string{}}
-	c.problems(pydanticai.CheckUsage(r.checkpoint.Version, r.response.Usage, false, r.source.counters(), "/response/usage"))
+	c.problems(pydanticai.CheckUsage(r.target.Version, r.answer.usage(), false, r.catalogue.source(r.target.SourceIdentity).counters(), "/response/usage"))
 	r.out.Result.Holds = append(r.out.Result.Holds, c.holds()...)
-	// The SDK prices each response from a list that is not here. Where a cost is kept or limited, leaving this one out would
-	// lose it.
-	for _, path := range []string{"usage/cost", "limits/cost_limit"} {
-		object, name, _ := strings.Cut(path, "/")
-		if !r.checkpoint.root.At(object, name).Is(pyjson.Null) {
-			r.hold("round_trip_loss", details{"path": "/" + path})
-		}
-	}
 }
 
 // callReconstruct is the guest's function.

@@ -232,12 +232,13 @@ func TestHeldRun(t *testing.T) {
 		"/contract/tools/2/parameters_json_schema/properties/page_size/maximum",
 		"/contract/tools/2/parameters_json_schema/properties/target/maxLength",
 		"/contract/tools/2/parameters_json_schema/properties/target/minLength",
-		"/prompt_catalog/digest", "/prompt_catalog/version",
+		"/prompt_catalog/digest", "/prompt_catalog/version", "/source_identity", // whose record it is now
 	}) {
 		t.Errorf("changed: %q", d)
 	}
-	if c := derived.Get("compatibility"); c.Get("transition").Text != "identity" || c.Get("derived_from").Text != sha256Hex(stored) ||
-		c.Get("source_identity").Text != h.rec.SourceIdentity {
+	if c, way := derived.Get("compatibility"), loadCatalogue(t).Transitions[0]; c.Get("transition").Text != way.Identity ||
+		c.Get("derived_from").Text != sha256Hex(stored) || c.Get("source_identity").Text != h.rec.SourceIdentity ||
+		way.From != h.rec.SourceIdentity || derived.Get("source_identity").Text != way.To {
 		t.Errorf("compatibility %s", pyjson.Encode(c))
 	}
 	// The derived record is itself a record that this module and the next worker can read.
@@ -285,17 +286,6 @@ func TestDerivedContractIsTheRegisteredOne(t *testing.T) {
 		changed := h.edit(t, from, value).run(t)
 		wantHolds(t, from, changed, code)
 		wantDetail(t, from, changed, code, "path", `"/contract/tools/2/`+strings.Split(from, "/")[4]+`"`)
-	}
-}
-
-// The 2.58.0 recording is read and held: its source is registered and has no transition yet.
-// SDK-02, SDK-04: sdk_pair_unsupported.
-func TestNewerSDKIsHeld(t *testing.T) {
-	r := openHeld(t, "2.58.0").run(t)
-	wantHolds(t, "2.58.0", r, "sdk_pair_unsupported")
-	wantDetail(t, "2.58.0", r, "sdk_pair_unsupported", "pydantic_ai", `"2.58.0"`)
-	if r.Result.Served != 0 {
-		t.Error("the response was served to a parser")
 	}
 }
 
@@ -401,6 +391,7 @@ func TestVariantsParseAsTheSDK(t *testing.T) {
 		rc := reconstruction{catalogue: loadCatalogue(t), params: h.params, record: h.checkpoint, transport: Seal(h.variant(t, name).response)}
 		rc.form()
 		rc.registered()
+		rc.project()
 		rc.parse()
 		rc.calls()
 		rc.out.Result.Holds = nil

@@ -5,11 +5,13 @@ import (
 	"github.com/forge-continuity/forge/models/guestabi"
 )
 
-// ReproduceResult is the result of reproduce. Length is that of the rendered request in bytes, 0 with holds.
+// ReproduceResult is the result of reproduce. Length and SHA256 are those of the rendered request, 0 and absent with holds.
 type ReproduceResult struct {
+	Exact  bool   `json:"exact"` // whether the frame holds the bytes that were sent, or only their JSON value in canonical form
 	Holds  []Hold `json:"holds"`
 	Length int64  `json:"length"`
 	Served int64  `json:"served"` // responses that were served: always 0
+	SHA256 string `json:"sha256,omitzero"`
 }
 
 // Reproduce renders the request that a checkpoint record is pending on, as the SDK that wrote it sends it, against a sealed
@@ -19,15 +21,19 @@ func Reproduce(catalogue *Catalogue, checkpoint []byte) (ReproduceResult, []byte
 	var transport SealedTransport
 	r := reconstruction{catalogue: catalogue, record: checkpoint, transport: &transport}
 	r.out.Result.Holds = []Hold{}
-	if r.form(); r.checkpoint != nil {
-		if body := r.render(r.checkpoint.contract(), r.checkpoint.history()); body != nil {
+	if r.form(); r.checkpoint != nil && r.wired(r.checkpoint) {
+		if body := r.render(r.checkpoint, r.checkpoint.contract(), r.checkpoint.history()); body != nil {
 			if refused := transport.Capture(body); refused != nil {
 				return ReproduceResult{}, nil, refused
 			}
 		}
 	}
 	wire := transport.Captured()
-	return ReproduceResult{Holds: r.out.Result.Holds, Length: int64(len(wire)), Served: int64(transport.Served())}, wire, nil
+	result := ReproduceResult{Holds: r.out.Result.Holds, Length: int64(len(wire)), Served: int64(transport.Served())}
+	if wire != nil {
+		result.Exact, result.SHA256 = readModel(r.checkpoint.contract()).exact(), sha256Hex(wire)
+	}
+	return result, wire, nil
 }
 
 // callReproduce is the guest's function.

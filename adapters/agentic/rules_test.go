@@ -59,7 +59,8 @@ func TestWhatIsNotRegistered(t *testing.T) {
 		"prompt digest":    {h.edit(t, "/prompt_catalog/digest", set(`"`+zeros+`"`)), []string{"source_unregistered"}},
 		"prompt version":   {h.edit(t, "/prompt_catalog/version", set(`"1.0.1"`)), []string{"source_unregistered"}},
 		"firefly version":  {h.edit(t, "/versions/firefly_agentic", set(`"26.10.2"`)), []string{"source_unregistered", "sdk_pair_unsupported"}},
-		"sdk version":      {h.edit(t, "/versions/pydantic_ai", set(`"2.57.0"`)), []string{"unsupported_history_format"}},
+		"sdk version":      {h.edit(t, "/versions/pydantic_ai", set(`"2.57.0"`)), []string{"unsupported_history_format", "sdk_pair_unsupported"}},
+		"firefly of 2.58":  {openHeld(t, "2.58.0").edit(t, "/versions/firefly_agentic", set(`"26.10.0"`)), []string{"source_unregistered", "sdk_pair_unsupported"}},
 		"record format":    {h.edit(t, "/record", set(`"agentic-checkpoint/2"`)), []string{"unsupported_history_format"}},
 	} {
 		r := c.h.run(t)
@@ -152,7 +153,8 @@ func TestEveryMemberCounts(t *testing.T) {
 				at := path + "/" + m.Name
 				optional := strings.Contains(at, "/usage/details/") || // O15: a permitted counter may be absent
 					version == "2.55.0" && strings.HasSuffix(at, "/usage/output_reasoning_tokens") ||
-					version == "2.58.0" && strings.HasPrefix(at, "/contract/tools/") && m.Name == "tool_kind" // SDK-10: the projection adds it
+					version == "2.58.0" && strings.HasPrefix(at, "/contract/tools/") && m.Name == "tool_kind" || // SDK-10: the projection adds it
+					version == "2.58.0" && strings.HasPrefix(m.Name, "_telemetry_mcp_") // the projection holds it (O14)
 				_, holds := ParseCheckpoint(pyjson.Encode(edit(root, at, remove)), c)
 				if (len(holds) == 0) != optional {
 					t.Errorf("%s removed %s: %s", version, at, canonHolds(holds))
@@ -179,13 +181,21 @@ func TestCountersOfRecordAndResponse(t *testing.T) {
 		"/usage/details/odd_tokens":                {"1": "counter_unknown"},
 		"/history/1/usage/output_reasoning_tokens": {"1.5": "counter_out_of_bounds"},
 		"/history/1/usage/requests":                {"1": "checkpoint_field_unknown"},
-		"/usage/cost":                              {`"0.5"`: "round_trip_loss"},
-		"/limits/cost_limit":                       {`"0.5"`: "round_trip_loss"},
+		"/usage/cost":                              {`"0.50"`: "", `"free"`: "round_trip_loss", "0.5": "round_trip_loss"},
+		"/limits/cost_limit":                       {`"0.5"`: "", "0": "round_trip_loss"},
 		"/contract/model/base_url":                 {`"http://127.0.0.1:8918/v1/"`: "contract_changed"},
 		"/usage/audio_seconds":                     {"0": "round_trip_loss"},
 		"/limits/request_limit":                    {`"40"`: "round_trip_loss"},
 	} {
 		for value, want := range cases {
+			if want == "" { // kept as it is spelled
+				r := h.edit(t, path, set(value)).run(t)
+				object, name, _ := strings.Cut(path[1:], "/")
+				if got := tree(t, r.Derived).At(object, name); len(r.Result.Holds) > 0 || string(pyjson.Encode(got)) != value {
+					t.Errorf("%s %s: holds %v", path, value, codesOf(r))
+				}
+				continue
+			}
 			wantHolds(t, path+" "+value, h.edit(t, path, set(value)).run(t), want)
 		}
 	}

@@ -53,13 +53,9 @@ func CheckLimits(v Version, limits *pyjson.Value, path string) []Problem {
 	return c.problems
 }
 
-// CheckTool does the same for one ToolDefinition. optional names a member that may be absent ("" for none): sources of the
-// 2.58.0 epoch may lack tool_kind.
-func CheckTool(v Version, tool *pyjson.Value, path, optional string) []Problem {
+// CheckTool does the same for one ToolDefinition.
+func CheckTool(v Version, tool *pyjson.Value, path string) []Problem {
 	c := checker{version: v}
-	if optional != "" && tool.Is(pyjson.Object) && tool.Get(optional) == nil {
-		tool = tool.With(optional, pyjson.NewNull())
-	}
 	c.object(tool, path, toolFields)
 	return c.problems
 }

@@ -48,7 +48,7 @@ func problems(v Version, kind string, value *pyjson.Value) []Problem {
 	case "limits":
 		return CheckLimits(v, value, "")
 	}
-	return CheckTool(v, value, "", "")
+	return CheckTool(v, value, "")
 }
 
 // change returns a copy of root in which fn replaced the value at the path; fn gets nil for an absent one and returns nil to

@@ -237,15 +237,17 @@ func TestTwentyThirdCommand(t *testing.T) {
 	})
 }
 
-// The 2.58.0 recording is known and held: there is no reviewed transition yet. SDK-02 (the pair), ELIG-03, ELIG-04.
+// A pair without a reviewed transition is held. SDK-02 (the pair), ELIG-03, ELIG-04.
 func TestOtherSDKIsHeld(t *testing.T) {
 	s := setUp(t, stores[0].open(t), "2.58.0", apitest.Options{Policy: apitest.Enabled()})
-	c := s.held(t, "run-1", load.Options{})
-	if !slices.Equal(codes(c), []models.Code{models.CodeSDKPairUnsupported}) {
+	c := s.held(t, "run-1", load.Options{Checkpoint: func(data []byte) []byte {
+		return bytes.Replace(data, []byte(`"firefly_agentic":"26.10.1"`), []byte(`"firefly_agentic":"26.10.2"`), 1)
+	}})
+	if !slices.Equal(codes(c), []models.Code{models.CodeSourceUnregistered, models.CodeSDKPairUnsupported}) {
 		t.Fatalf("holds %v", codes(c))
 	}
 	_, err := s.dana.RequestContinuity(t.Context(), "run-1", "req-1", apitest.Accept(c, 600))
-	problem(t, err, models.CodeSDKPairUnsupported)
+	problem(t, err, models.CodeSourceUnregistered)
 	for name, change := range map[models.Code]func(*models.Registration){
 		models.CodeRuntimeUnregistered:   func(g *models.Registration) { g.Runtime = models.PlainDigest([]byte("another runtime")) },
 		models.CodeValidatorUnregistered: func(g *models.Registration) { g.Validator = models.PlainDigest([]byte("another validator")) },

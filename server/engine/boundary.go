@@ -122,9 +122,11 @@ func (t sealedTurn) reproduce(ctx context.Context, seen *recalled[models.Reprodu
 		return nil, err
 	}
 	var a struct {
+		Exact  bool           `json:"exact"`
 		Holds  []answeredHold `json:"holds"`
 		Length int64          `json:"length"`
 		Served int64          `json:"served"`
+		SHA256 models.Digest  `json:"sha256,omitzero"`
 	}
 	if err := canon.Unmarshal(sealed.Result, &a); err != nil {
 		return nil, fmt.Errorf("result of reproduce: %w", err)
@@ -137,6 +139,9 @@ func (t sealedTurn) reproduce(ctx context.Context, seen *recalled[models.Reprodu
 		out.Holds = append(out.Holds, models.SandboxHold{Code: h.Code, Details: details})
 	}
 	out.Served = a.Served
+	if len(out.Holds) == 0 && !a.Exact { // a JSON value is no proof of the bytes that were refused (REFUSED-26)
+		return hold(models.CodeSandboxStopped, models.D("reason", "only the JSON value of this wire is reproduced"))
+	}
 	if wire := sealed.Frame("wire"); wire != nil && len(out.Holds) == 0 {
 		out.Wire, out.Length = models.PlainDigest(wire), int64(len(wire))
 	}

@@ -28,6 +28,7 @@ type rebuilt struct {
 type answered struct {
 	Calls         []answeredCall         `json:"calls"`
 	Closing       []models.ClosingResult `json:"closing"`
+	EntryPoint    models.Digest          `json:"entry_point,omitzero"`
 	FixedOutcomes int64                  `json:"fixed_outcomes"`
 	History       int64                  `json:"history_messages"`
 	Holds         []answeredHold         `json:"holds"`
@@ -316,7 +317,7 @@ func fill(rec *models.Reconstruction, salt [32]byte, sealed Sealed) error {
 	if err := canon.Unmarshal(sealed.Result, &a); err != nil {
 		return fmt.Errorf("result of reconstruct: %w", err)
 	}
-	rec.Served, rec.Version, rec.Closing = a.Served, a.Version, a.Closing
+	rec.Served, rec.Version, rec.Closing, rec.EntryPoint = a.Served, a.Version, a.Closing, a.EntryPoint
 	for _, h := range a.Holds {
 		details, err := detailsOf(h.Details)
 		if err != nil {

@@ -28,7 +28,8 @@ class SourceIdentity:
         ``ValueError`` if a package of the entry has another version here: a version string alone qualifies nothing."""
         catalogue = json.loads(Path(path).read_bytes())
         sdk = version('pydantic-ai-slim')
-        entry = next((one for one in catalogue['sources'] if one['pydantic_ai'] == sdk), None)
+        ours = [one for one in catalogue['sources'] if one['pydantic_ai'] == sdk]
+        entry = next((one for one in ours if one['prompt_catalog']['version'] == prompt), ours[0] if ours else None)
         if entry is None:
             raise ValueError(f'the catalogue has no source with Pydantic AI {sdk}')
         for name, want in entry['dependencies'].items():
