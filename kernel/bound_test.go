@@ -86,7 +86,7 @@ func TestWhatStopsATicket(t *testing.T) {
 	}
 	// What a ticket does not rest on stops nothing (rules O46).
 	w := world.Continuing()
-	w.Policy(func(p *models.Policy) { p.MaxTicketsPerRun, p.MaxPendingTickets, p.MaxValidForSeconds = 1, 1, 1 })
+	w.Policy(func(p *models.Policy) { p.MaxTicketsPerRun, p.MaxPendingTickets, p.MaxValidForSeconds = 1, 1, 600 }) // no less than the window
 	w.MustFactory(world.Root, models.RegisterProfile{Profile: w.Profile("p2")})
 	w.Roles(world.Dana, models.RoleOperator)
 	accepted(t, w.Append(w.Asked()...))
@@ -303,7 +303,7 @@ func TestTimeNeverGoesBack(t *testing.T) {
 func TestRunIsFull(t *testing.T) {
 	w := world.Held()
 	w.Trust = true
-	w.State.Head.Seq = models.MaxRows - 1
+	w.State.Head.Seq = models.MaxRows - 3
 	refused(t, w.Do(world.Dana, "r", w.Request(600)), models.CodeRunFull)
 	w.State.Head.Seq--
 	accepted(t, w.Do(world.Dana, "r", w.Request(600)))
@@ -312,7 +312,7 @@ func TestRunIsFull(t *testing.T) {
 
 	w = world.New(true)
 	w.Register()
-	w.State.Head.Seq = models.MaxRows - 1
+	w.State.Head.Seq = models.MaxRows - 3
 	refused(t, w.Claim(world.Worker), models.CodeRunFull)
 	w.State.Head.Seq--
 	accepted(t, w.Claim(world.Worker))

@@ -158,13 +158,34 @@ func (s State) register(c models.RegisterRun, env models.Env) ([]models.Event, *
 		return nil, models.Refuse(models.CodeRunExists, models.D("run", s.Run))
 	}
 	s.Registration = g
-	if r := s.changed(env); r != nil {
-		return nil, r
+	if list := append(s.changes(env), otherRevisions(g, env.Factory)...); len(list) > 0 {
+		sortHolds(list)
+		return nil, list[0]
 	}
 	if r := missing(env); r != nil {
 		return nil, r
 	}
 	return []models.Event{models.RunRegistered{Actor: env.Actor, Registration: g}}, nil
+}
+
+// otherRevisions lists where a registration names another revision of a record than the one that stands. Later a newer revision
+// with the same content is no change.
+func otherRevisions(g models.Registration, f models.Factory) []*models.Refusal {
+	var list []*models.Refusal
+	for _, x := range []struct {
+		code   models.Code
+		kind   string
+		frozen models.Frozen
+	}{
+		{models.CodeSourceChanged, models.RecordSource, g.Source},
+		{models.CodeConfigurationChanged, models.RecordConfiguration, g.Configuration},
+		{models.CodeScopeChanged, models.RecordScope, g.Scope},
+	} {
+		if now, _ := f.Record(x.kind, x.frozen.Record); now.Revision != x.frozen.Revision {
+			list = append(list, models.Refuse(x.code, models.D("record", x.frozen.Record), models.D("got", x.frozen.Revision), models.D("want", now.Revision)))
+		}
+	}
+	return list
 }
 
 // changed is the first of changes.
@@ -337,6 +358,9 @@ func (s State) stopped(t ticket.Ticket, f models.Factory) []*models.Refusal {
 	if t.RefusedBoundary != "" {
 		add(models.MovedPreAdmission, "", models.CodeSettingOff)
 	}
+	if narrowest, ok := f.NarrowedSince(since); ok && f.Policy.Enabled && !f.MovedSince(models.MovedPolicy, "", since) {
+		list = append(list, narrowed(since.Until(s.Lease.ExpiresAt), narrowest))
+	}
 	add(models.MovedActor, s.OriginalActor, models.CodeAuthorityRevoked)
 	if t.ReadonlyObservation != "" {
 		add(models.MovedAdministrator, s.OriginalActor, models.CodeAuthorityRevoked)
@@ -345,6 +369,26 @@ func (s State) stopped(t ticket.Ticket, f models.Factory) []*models.Refusal {
 	add(models.RecordConfiguration, g.Configuration.Record, models.CodeConfigurationChanged)
 	add(models.RecordScope, g.Scope.Record, models.CodeScopeChanged)
 	return list
+}
+
+// narrowed refuses a ticket whose lease is longer than the policy permitted at some time since: the window is what it relies on
+// (rules O46).
+func narrowed(lease, window models.Seconds) *models.Refusal {
+	if lease <= window {
+		return nil
+	}
+	return models.Refuse(models.CodeWindowInvalid, models.D("got", int64(lease)), models.D("limit", int64(window)),
+		models.D("what", "the policy was narrowed below the window of this ticket"))
+}
+
+// Own refuses a write by anybody but the live owner under the live fence, and by an owner that lost its right to work since it
+// claimed: putting the role back does not give the claim back.
+func Own(s State, fence int64, env models.Env) *models.Refusal {
+	if s.Lease.Live && env.Factory.MovedSince(models.MovedWorker, env.Actor, s.Lease.ClaimedAt) {
+		return models.Refuse(models.CodeFenceLost, models.D("fence", fence), models.D("current", s.Lease.Fence),
+			models.D("what", "its owner lost the right to work since it claimed"))
+	}
+	return s.Lease.Own(env.Actor, fence, env.At, env.LeaseExpires)
 }
 
 // original checks the original execution actor: still there, and still allowed to execute (BOUND-05). administer asks for
@@ -375,9 +419,12 @@ func (s State) deadline() models.Instant {
 	return 0
 }
 
+// reserved is how many rows of a journal are a cancellation's alone.
+const reserved = 2
+
 // room refuses rows over the bound of a journal.
 func (s State) room(rows int) *models.Refusal {
-	if s.Head.Seq+int64(rows) > models.MaxRows {
+	if s.Head.Seq+int64(rows) > models.MaxRows-reserved {
 		return models.Refuse(models.CodeRunFull, models.D("limit", int64(models.MaxRows)))
 	}
 	return nil
@@ -395,7 +442,7 @@ func (s State) append(c models.Append, env models.Env) ([]models.Event, *models.
 			return nil, r.With(models.D("fact", i))
 		}
 	}
-	if r := s.Lease.Own(env.Actor, c.Fence, env.At, env.LeaseExpires); r != nil {
+	if r := Own(s, c.Fence, env); r != nil {
 		return nil, r
 	}
 	if t, ok := s.Tickets.Last(); ok && t.State == ticket.Claimed {

@@ -155,6 +155,10 @@ func EvolveFactory(f models.Factory, e models.Event, at models.Instant) models.F
 	f.Seq, f.Head, f.HeadAt = f.Seq+1, models.Digest{}, at
 	for _, m := range moves(f, e) {
 		m.At = at
+		if m.Kind == models.MovedWindow {
+			// Wider windows before this one say nothing more: this one is narrower and later.
+			f.Moved = slices.DeleteFunc(slices.Clone(f.Moved), func(old models.Moved) bool { return old.Kind == m.Kind && old.Name >= m.Name })
+		}
 		f.Moved = put(f.Moved, m, func(a, b models.Moved) int {
 			return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
 		})
@@ -189,8 +193,8 @@ func EvolveFactory(f models.Factory, e models.Event, at models.Instant) models.F
 	return f
 }
 
-// moves lists what stops holding by an event: a policy that is switched off, a switch of it, a principal that may no longer
-// execute, a record whose content is another.
+// moves lists what stops holding by an event: a policy that is switched off, a switch of it, a window that is narrowed, a
+// principal that may no longer execute, administer or work, a record whose content is another.
 func moves(f models.Factory, e models.Event) []models.Moved {
 	var list []models.Moved
 	switch e := e.(type) {
@@ -204,11 +208,16 @@ func moves(f models.Factory, e models.Event) []models.Moved {
 		if f.Policy.AllowPreAdmissionRecovery && !e.Policy.AllowPreAdmissionRecovery {
 			list = append(list, models.Moved{Kind: models.MovedPreAdmission})
 		}
+		if e.Policy.MaxValidForSeconds < f.Policy.MaxValidForSeconds {
+			list = append(list, models.Moved{Kind: models.MovedWindow, Name: fmt.Sprintf("%04d", e.Policy.MaxValidForSeconds)})
+		}
 	case models.PrincipalPut:
 		p := e.Principal
-		for _, lost := range []struct{ role, kind string }{{models.RoleOperator, models.MovedActor}, {models.RoleAdministrator, models.MovedAdministrator}} {
-			if f.Has(p.ID, lost.role) && (p.Removed || !slices.Contains(p.Roles, lost.role)) {
-				list = append(list, models.Moved{Kind: lost.kind, Name: p.ID})
+		for _, loss := range []struct{ role, kind string }{
+			{models.RoleOperator, models.MovedActor}, {models.RoleAdministrator, models.MovedAdministrator}, {models.RoleWorker, models.MovedWorker},
+		} {
+			if f.Has(p.ID, loss.role) && (p.Removed || !slices.Contains(p.Roles, loss.role)) {
+				list = append(list, models.Moved{Kind: loss.kind, Name: p.ID})
 			}
 		}
 	case models.RecordPut:

@@ -33,7 +33,7 @@ func Renew(s State, fence int64, seconds models.Seconds, env models.Env) (models
 	if s.Lease.RequestID != "" {
 		return 0, models.Refuse(models.CodeWindowInvalid, models.D("what", "a continuity lease is never lengthened"))
 	}
-	if r := s.Lease.Own(env.Actor, fence, env.At, env.LeaseExpires); r != nil {
+	if r := Own(s, fence, env); r != nil {
 		return 0, r
 	}
 	if r := s.ended(); r != nil {
@@ -55,7 +55,7 @@ func (s State) release(c models.ReleaseRun, env models.Env) ([]models.Event, *mo
 	if c.Pool != "" && !models.ValidID(c.Pool) {
 		return nil, models.Refuse(models.CodeRequestMalformed, models.D("member", "pool"))
 	}
-	if r := s.Lease.Own(env.Actor, c.Fence, env.At, env.LeaseExpires); r != nil {
+	if r := Own(s, c.Fence, env); r != nil {
 		return nil, r
 	}
 	if r := s.ended(); r != nil {

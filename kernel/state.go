@@ -164,8 +164,11 @@ func Evolve(s State, e models.Event, at models.Instant, actor string) State {
 	s.Budget = s.Budget.Evolve(e)
 	s.Custody = s.Custody.Evolve(e, seq, at)
 	s.Lease = s.Lease.Evolve(e, actor)
-	if _, ok := e.(models.LeaseGranted); ok {
+	switch e.(type) {
+	case models.LeaseGranted:
 		s.Lease.GrantedAt = at
+	case models.ClaimTaken:
+		s.Lease.ClaimedAt = at
 	}
 	s.Tickets = s.Tickets.Evolve(e, seq, actor, settled, s.Custody.Known())
 	switch e := e.(type) {

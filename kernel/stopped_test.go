@@ -3,6 +3,7 @@ package kernel_test
 import (
 	"testing"
 
+	"github.com/forge-continuity/forge/kernel"
 	"github.com/forge-continuity/forge/models"
 	"github.com/forge-continuity/forge/proptest/world"
 )
@@ -112,4 +113,150 @@ func TestSourceChangedAndBackHoldsTheRefusedBoundary(t *testing.T) {
 	w.Record(models.RecordSource, "moved")
 	w.Record(models.RecordSource, models.RecordSource)
 	heldBoundary(t, w, nil, models.CodeLaterActivity, "record", "main")
+}
+
+// An owner that lost the right to work has lost its claim, also where the role was given back: it writes nothing under it, and
+// another claim is made once the lease is over. A removed worker could go on after it was put back.
+func TestALostOwnerStaysLost(t *testing.T) {
+	for name, roles := range map[string][]string{"removed": nil, "another role": {models.RoleReader}} {
+		t.Run(name, func(t *testing.T) {
+			w := world.Executing()
+			w.Tick(1)
+			w.Roles(world.Worker, roles...)
+			w.Tick(1)
+			w.Roles(world.Worker, models.RoleWorker)
+			w.Tick(1)
+			refused(t, w.Append(w.Asked()...), models.CodeFenceLost, "what", "its owner lost the right to work since it claimed")
+			refused(t, w.Do(world.Worker, "release", models.ReleaseRun{Fence: w.State.Lease.Fence}), models.CodeFenceLost)
+			if _, r := kernel.Renew(w.State, w.State.Lease.Fence, 60, w.Env(world.Worker, "renew", models.Append{})); r == nil || r.Code != models.CodeFenceLost {
+				t.Errorf("renewed: %v", r)
+			}
+			w.Now = w.Lease
+			refused(t, w.Append(w.Asked()...), models.CodeFenceLost)
+			accepted(t, w.Claim(world.Worker))
+			accepted(t, w.Append(w.Asked()...)) // the right that was given back counts for the new claim
+			verify(t, w)
+		})
+	}
+	// A role that was taken away and given back before the claim is no matter, and neither is that of another worker.
+	w := world.New(true)
+	w.Register()
+	w.Roles(world.Worker)
+	w.Tick(1)
+	w.Roles(world.Worker, models.RoleWorker)
+	w.Tick(1)
+	w.MustClaim(world.Worker)
+	w.Tick(1)
+	w.Roles(world.Worker2)
+	accepted(t, w.Append(w.Asked()...))
+}
+
+// A new revision of the policy stops a ticket of version 1 or 2 only if it disables or narrows what the ticket relies on: its
+// window too, at the claim and under it, also where the window was made wider again (rules O46).
+func TestNarrowedPolicy(t *testing.T) {
+	window := func(w *world.World, seconds models.Seconds) {
+		w.Tick(1)
+		w.Policy(func(p *models.Policy) { p.MaxValidForSeconds = seconds })
+		w.Tick(1)
+	}
+	for name, c := range map[string]struct {
+		windows []models.Seconds
+		code    models.Code
+	}{
+		"narrower than the lease": {[]models.Seconds{599}, models.CodeWindowInvalid},
+		"as wide as the lease":    {[]models.Seconds{600}, ""},
+		"wider":                   {[]models.Seconds{7200}, ""},
+		"narrowed and widened":    {[]models.Seconds{599, 7200}, models.CodeWindowInvalid},
+		"narrowed, then less so":  {[]models.Seconds{60, 7200, 700}, models.CodeWindowInvalid},
+		"narrowed twice":          {[]models.Seconds{700, 7200, 60}, models.CodeWindowInvalid},
+		"never below it":          {[]models.Seconds{700, 7200, 650}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, claimed := range []bool{false, true} {
+				w := world.Held()
+				window(w, 30) // before the grant, which is no matter
+				window(w, 7200)
+				accepted(t, w.Do(world.Dana, "r", w.Request(600)))
+				if claimed {
+					w.MustClaim(world.Worker2)
+				}
+				for _, seconds := range c.windows {
+					window(w, seconds)
+				}
+				answer := w.Claim(world.Worker2)
+				if claimed {
+					answer = w.Append(models.CheckpointSaved{Checkpoint: w.State.Custody.Checkpoint})
+				}
+				if c.code == "" {
+					accepted(t, answer)
+				} else {
+					refused(t, answer, c.code, "got", "600")
+				}
+				verify(t, w)
+			}
+		})
+	}
+	w := world.Held()
+	accepted(t, w.Do(world.Dana, "r", w.Request(600)))
+	window(w, 60)
+	w.Policy(func(p *models.Policy) { p.Enabled = false })
+	refused(t, w.Claim(world.Worker2), models.CodePolicyDisabled) // BOUND-01, whatever else it was
+}
+
+// A run that is full is still ended by a person: the last rows of a journal are a cancellation's, and the journal is never
+// longer than its bound.
+func TestAFullRunIsCancelled(t *testing.T) {
+	w := world.Executing()
+	w.Trust = true
+	w.State.Head.Seq = models.MaxRows - 2
+	refused(t, w.Append(models.CheckpointSaved{Checkpoint: w.State.Custody.Checkpoint}), models.CodeRunFull)
+	w.Now = w.Lease
+	refused(t, w.Claim(world.Worker2), models.CodeRunFull)
+	accepted(t, w.Do(world.Dana, "cancel", models.CancelRun{}))
+	if w.State.Head.Seq != models.MaxRows || w.State.End != kernel.EndCancelled {
+		t.Errorf("row %d, end %q", w.State.Head.Seq, w.State.End)
+	}
+}
+
+// A registration names the revision of each record that stands beside its digest.
+func TestRegistrationNamesTheRevision(t *testing.T) {
+	for _, c := range []struct {
+		code   models.Code
+		frozen func(*models.Registration) *models.Frozen
+	}{
+		{models.CodeSourceChanged, func(g *models.Registration) *models.Frozen { return &g.Source }},
+		{models.CodeConfigurationChanged, func(g *models.Registration) *models.Frozen { return &g.Configuration }},
+		{models.CodeScopeChanged, func(g *models.Registration) *models.Frozen { return &g.Scope }},
+	} {
+		w := world.New(true)
+		g := w.Registration()
+		c.frozen(&g).Revision++
+		refused(t, w.Do(world.Dana, "registration", models.RegisterRun{Registration: g}), c.code)
+		c.frozen(&g).Revision = 0
+		refused(t, w.Do(world.Dana, "registration", models.RegisterRun{Registration: g}), c.code, "got", "0")
+	}
+	// Later a newer revision with the same content is no change.
+	w := world.New(true)
+	w.Register()
+	w.Record(models.RecordSource, "source")
+	accepted(t, w.Claim(world.Worker))
+	accepted(t, w.Append(w.Asked()...))
+}
+
+// A ticket that is settled before its first request leaves nothing to go on from: only a cancellation is taken.
+func TestTicketSettledBeforeItsFirstRequest(t *testing.T) {
+	w := world.Continuing()
+	w.Now = w.State.Lease.ExpiresAt
+	w.Must(world.Omar, "settle", w.SettleTicket())
+	refused(t, w.Claim(world.Worker2), models.CodeRunHeld)
+	if c := w.Candidate(world.Dana); c.Eligible {
+		t.Error("eligible again")
+	}
+	refused(t, w.Do(world.Dana, "again", w.Request(600)), models.CodeGraphHasTicket)
+	refused(t, w.Do(world.Dana, "retry", models.RetryRun{}), models.CodeRunNotFailed)
+	if kernel.Queue(w.State) != nil {
+		t.Error("announced")
+	}
+	accepted(t, w.Do(world.Dana, "cancel", models.CancelRun{}))
+	verify(t, w)
 }

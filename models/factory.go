@@ -1,5 +1,7 @@
 package models
 
+import "strconv"
+
 // Policy is the continuity policy document of a factory (spec, Operator flow; rules section 2). Version is 1. Revision is
 // made by the kernel and rises by one with each PUT.
 type Policy struct {
@@ -102,14 +104,16 @@ type Moved struct {
 	Name string  `json:"name"`
 }
 
-// Kinds of Moved beside the record kinds: the policy as a whole, its switches for observations and for the refused boundary,
-// and a principal's loss of membership, of the right to execute, or of the right to administer.
+// Kinds of Moved beside the record kinds: the policy as a whole, its switches and its window, and a principal's loss of the
+// right to execute, to administer, or to work. A window has the seconds it was narrowed to for a name.
 const (
 	MovedPolicy        = "policy"
 	MovedObservations  = "policy-observations"
 	MovedPreAdmission  = "policy-pre-admission"
 	MovedActor         = "actor"
 	MovedAdministrator = "administrator"
+	MovedWindow        = "policy-window"
+	MovedWorker        = "worker"
 )
 
 // MovedSince reports whether that stopped holding after the instant.
@@ -120,6 +124,17 @@ func (f Factory) MovedSince(kind, name string, at Instant) bool {
 		}
 	}
 	return false
+}
+
+// NarrowedSince returns the narrowest window that the policy had after the instant, and whether it was narrowed after it at all.
+func (f Factory) NarrowedSince(at Instant) (Seconds, bool) {
+	for _, m := range f.Moved {
+		if m.Kind == MovedWindow && m.At > at { // in order of seconds
+			n, err := strconv.ParseInt(m.Name, 10, 64)
+			return Seconds(n), err == nil
+		}
+	}
+	return 0, false
 }
 
 // Factory is the state of a factory's own journal. Slices are sorted by id, kind and name.

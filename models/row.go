@@ -3,7 +3,8 @@ package models
 // Format is the number of the row format that this build writes and reads.
 const Format = 1
 
-// MaxRows is the most rows a run's journal holds (design, The kernel).
+// MaxRows is the most rows a run's journal holds (design, The kernel). The last two are for a cancellation and the lapse of
+// the claim before it, so that a run that is full can be ended.
 const MaxRows = 100_000
 
 // MaxRunBytes is the most bytes of content that workers and operators may upload for one run: 256 of the largest uploads, so

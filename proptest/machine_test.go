@@ -366,7 +366,7 @@ func (k *machine) actions() map[string]func(*rapid.T) {
 			case 0:
 				p.Enabled = !p.Enabled
 			case 1:
-				p.MaxValidForSeconds = models.Seconds(rapid.SampledFrom([]int64{0, 1, 60, 7200, 7201, -1}).Draw(t, "window"))
+				p.MaxValidForSeconds = models.Seconds(rapid.SampledFrom([]int64{0, 1, 60, 600, 7200, 7201, -1}).Draw(t, "window"))
 			case 2:
 				p.MaxTicketsPerRun = rapid.Int64Range(0, 3).Draw(t, "tickets")
 			case 3:

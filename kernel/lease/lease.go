@@ -15,6 +15,7 @@ import "github.com/forge-continuity/forge/models"
 // State is the last claim and the grant that stands. RequestID tells a continuity lease from an ordinary one.
 type State struct {
 	ClaimID   string         `json:"claim_id"`
+	ClaimedAt models.Instant `json:"claimed_at"`
 	ExpiresAt models.Instant `json:"expires_at"`
 	Fence     int64          `json:"fence"`
 	GrantedAt models.Instant `json:"granted_at"`

@@ -21,6 +21,10 @@ func (r *run) register(f factory, g models.Registration, a Asked) models.Code {
 		return s.first()
 	}
 	f.changed(&s, g)
+	for kind, frozen := range map[string]models.Frozen{"source": g.Source, "configuration": g.Configuration, "scope": g.Scope} {
+		code := map[string]models.Code{"source": models.CodeSourceChanged, "configuration": models.CodeConfigurationChanged, "scope": models.CodeScopeChanged}[kind]
+		s.when(f.records[kind+"/"+frozen.Record].Revision != frozen.Revision, code)
+	}
 	s.when(a.Missing, models.CodeBlobMissing)
 	return s.first()
 }
@@ -81,11 +85,13 @@ func (r *run) stops(s *set, f factory, t *ticket, a Asked) {
 		s.when(f.stopped[name] > r.grantedAt, code)
 	}
 	s.when(t.settled.Version == 2 && f.stopped["observations"] > r.grantedAt, models.CodeSettingOff)
+	off := !f.policy.Enabled || f.stopped["policy"] > r.grantedAt
+	s.when(!off && f.narrowed(r.grantedAt, r.grantedAt.Until(r.expires)), models.CodeWindowInvalid)
 }
 
 // own lists what keeps somebody from writing as the owner.
-func (r *run) own(s *set, a Asked, fence int64) {
-	mine := r.live && a.Actor == r.owner && fence == r.fence
+func (r *run) own(s *set, f factory, a Asked, fence int64) {
+	mine := r.live && a.Actor == r.owner && fence == r.fence && f.stopped["worker/"+r.owner] <= r.claimedAt
 	s.when(!mine, models.CodeFenceLost)
 	s.when(mine && a.At >= r.inForce(a.Lease), models.CodeLeaseExpired)
 }
@@ -96,7 +102,7 @@ func (r *run) append(f factory, c models.Append, a Asked) models.Code {
 	for _, fact := range c.Facts {
 		s.when(malformed(fact), models.CodeRequestMalformed)
 	}
-	r.own(&s, a, c.Fence)
+	r.own(&s, f, a, c.Fence)
 	if t := r.newest(); t != nil && t.state == "claimed" {
 		r.stops(&s, f, t, a)
 	}
@@ -235,10 +241,10 @@ func (r *run) fact(f models.Fact) models.Code {
 	return s.first()
 }
 
-func (r *run) release(c models.ReleaseRun, a Asked) models.Code {
+func (r *run) release(f factory, c models.ReleaseRun, a Asked) models.Code {
 	var s set
 	s.when(c.Pool != "" && !models.ValidID(c.Pool), models.CodeRequestMalformed)
-	r.own(&s, a, c.Fence)
+	r.own(&s, f, a, c.Fence)
 	r.ended(&s)
 	s.when(r.outstanding(), models.CodeTicketOutstanding)
 	s.when(!r.answered(), models.CodeModelOutcomeUnknown)

@@ -16,6 +16,23 @@ type factory struct {
 	records          map[string]models.Record
 	rules            int64
 	stopped          map[string]models.Instant // when each thing last stopped holding
+	windows          []window
+}
+
+// window is what the policy permitted from a time on.
+type window struct {
+	at      models.Instant
+	seconds models.Seconds
+}
+
+// narrowed reports whether the policy came to permit less than a window of so many seconds after it was granted.
+func (f factory) narrowed(granted models.Instant, seconds models.Seconds) bool {
+	for i, w := range f.windows {
+		if i > 0 && w.at > granted && w.seconds < f.windows[i-1].seconds && w.seconds < seconds {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *Model) factory() factory {
@@ -29,15 +46,18 @@ func (m *Model) factory() factory {
 			if f.policy.Enabled && !e.Policy.Enabled {
 				f.stopped["policy"] = h.At
 			}
+			f.windows = append(f.windows, window{h.At, e.Policy.MaxValidForSeconds})
 			if f.policy.AllowUnavailableSourceObservations && !e.Policy.AllowUnavailableSourceObservations {
 				f.stopped["observations"] = h.At
 			}
 			f.policy = e.Policy
 		case models.PrincipalPut:
-			could := f.has(e.Principal.ID, models.RoleOperator)
+			before := f.principals[e.Principal.ID]
 			f.principals[e.Principal.ID] = e.Principal
-			if could && !f.has(e.Principal.ID, models.RoleOperator) {
-				f.stopped["actor/"+e.Principal.ID] = h.At
+			for name, role := range map[string]string{"actor/": models.RoleOperator, "worker/": models.RoleWorker} {
+				if !before.Removed && slices.Contains(before.Roles, role) && !f.has(e.Principal.ID, role) {
+					f.stopped[name+e.Principal.ID] = h.At
+				}
 			}
 		case models.ProfileRegistered:
 			f.profiles[e.Profile.ID] = e.Profile

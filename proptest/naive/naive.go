@@ -170,7 +170,7 @@ func (m *Model) Predict(a Asked) Answer {
 	case models.RequestContinuity:
 		return Answer{Code: r.admit(f, c, a)}
 	case models.ReleaseRun:
-		return Answer{Code: r.release(c, a)}
+		return Answer{Code: r.release(f, c, a)}
 	case models.Reconcile:
 		return Answer{Code: r.reconcile(c, a)}
 	case models.RetryRun:

@@ -24,6 +24,7 @@ type ticket struct {
 // run is what the run's events come to.
 type run struct {
 	grantedAt    models.Instant // of the newest lease
+	claimedAt    models.Instant // by the newest claim
 	rows         int
 	actor        string
 	registration *models.Registration
@@ -86,7 +87,7 @@ func (r *run) happen(h Happened) {
 	case models.LeaseGranted:
 		r.live, r.waiting, r.expires, r.requestID, r.grantedAt = false, true, e.ExpiresAt, e.RequestID, h.At
 	case models.ClaimTaken:
-		r.live, r.waiting, r.owner, r.fence, r.pool = true, false, h.Actor, e.Fence, ""
+		r.live, r.waiting, r.owner, r.fence, r.pool, r.claimedAt = true, false, h.Actor, e.Fence, "", h.At
 		r.ticket(e.RequestID, "claimed")
 	case models.LeaseLapsed:
 		r.live, r.waiting = false, false

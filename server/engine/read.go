@@ -252,7 +252,8 @@ func (e *Engine) mayPut(ctx context.Context, caller Caller, run string, fence in
 		}
 		return v, nil
 	}
-	if r := v.state.Lease.Own(caller.Principal, fence, v.now, v.lease); r != nil {
+	env := models.Env{Actor: caller.Principal, At: v.now, Factory: v.factory, LeaseExpires: v.lease}
+	if r := kernel.Own(v.state, fence, env); r != nil {
 		return v, r
 	}
 	return v, nil

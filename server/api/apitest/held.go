@@ -10,6 +10,7 @@ import (
 	"github.com/forge-continuity/forge/models"
 	"github.com/forge-continuity/forge/models/canon"
 	"github.com/forge-continuity/forge/server/api"
+	"github.com/forge-continuity/forge/server/engine"
 )
 
 // Run is a run that Hold recorded, with what a worker needs to go on.
@@ -54,6 +55,17 @@ func (w *World) Open(tb testing.TB, id string, change ...func(*models.Registrati
 	}
 	r := &Run{ID: id, Salt: [32]byte(salt), w: w}
 	g := Registration()
+	f, err := w.Engine.Factory(tb.Context(), engine.Caller{Factory: Factory, Principal: Dana}, models.RoleOperator)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, frozen := range []struct {
+		kind string
+		of   *models.Frozen
+	}{{models.RecordConfiguration, &g.Configuration}, {models.RecordScope, &g.Scope}, {models.RecordSource, &g.Source}} {
+		now, _ := f.Record(frozen.kind, Record)
+		frozen.of.Revision = now.Revision
+	}
 	g.Task, g.Contract = r.Blob(tb, Dana, "the task"), r.Blob(tb, Dana, "the contract")
 	for _, f := range change {
 		f(&g)
