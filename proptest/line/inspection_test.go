@@ -86,7 +86,7 @@ func (s *stage) as(t *testing.T, principal string) *forge.Client {
 // CRED-05, CRED-08 (the text itself), CRED-09, CRED-10, CRED-12, CRED-13, SDK-25, CRED-11 (after inspection).
 func TestInspection(t *testing.T) {
 	inspecting(t, "2.58.0", func(t *testing.T, s *stage, seen *screening) {
-		held := s.held(t, "run-1", load.Options{})
+		held := s.held(t, "run-1", load.Options{Registration: func(g *models.Registration) { g.Runtime = models.PlainDigest([]byte("another runtime")) }})
 		checkpoint := s.turn(t, "run-1")
 		stored, err := s.dana.Blob(t.Context(), "run-1", checkpoint)
 		if err != nil {
@@ -104,7 +104,7 @@ func TestInspection(t *testing.T) {
 		if len(seen.seen) != 1 || string(seen.seen[0]) != string(stored) {
 			t.Errorf("screened %d texts, not the one stored", len(seen.seen))
 		}
-		if held.Eligible || !has(held, models.CodeSDKPairUnsupported) {
+		if held.Eligible || !has(held, models.CodeRuntimeUnregistered) {
 			t.Errorf("what can be inspected is not held: %v", codes(held))
 		}
 		if len(s.rows(t, "run-1")) != len(before) || s.show(t, "run-1").Lease != show.Lease || s.show(t, "run-1").Head != show.Head {
