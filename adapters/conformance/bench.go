@@ -19,11 +19,11 @@ const (
 	benchState   = 4 << 10
 )
 
-// Bench measures an append of one row through the store's door beside bare, a single-row insert of the same payload in a
-// transaction of its own, at 1, 4 and 16 writers. Each writer has a run of its own in one factory.
+// Bench measures appends of one row and of ten through the store's door beside bare, a single-row insert of the same payload
+// in a transaction of its own, at 1, 4, 16 and 64 writers. Each writer has a run of its own in one factory.
 func Bench(b *testing.B, s engine.Store, bare func(writer, i int, payload []byte) error) {
 	w := Enter(Nodes{A: s, B: s})
-	const most = 16
+	const most = 64
 	runs := make([]string, most)
 	for i := range runs {
 		runs[i] = "run-" + strconv.Itoa(i)
@@ -33,20 +33,26 @@ func Bench(b *testing.B, s engine.Store, bare func(writer, i int, payload []byte
 	}
 	text := func(n int) []byte { return bytes.Repeat([]byte(`{"number":12345}`), n/16) }
 	payload, command, env := text(benchPayload), text(benchCommand), text(benchEnv)
-	appendOne := func(writer, _ int) error {
-		_, err := w.do(b.Context(), s, step{run: runs[writer], edit: func(l engine.Loaded, out *engine.Write) error {
-			r := &out.Rows[0]
-			r.Payload, r.Command, r.Env, r.Cmd = payload, command, env, r.Seq
-			out.State = text(benchState)
-			return nil
-		}})
-		return err
+	appendRows := func(rows int) func(writer, _ int) error {
+		return func(writer, _ int) error {
+			_, err := w.do(b.Context(), s, step{run: runs[writer], rows: rows, edit: func(l engine.Loaded, out *engine.Write) error {
+				for i := range out.Rows {
+					out.Rows[i].Payload, out.Rows[i].Cmd = payload, out.Rows[0].Seq
+				}
+				out.Rows[0].Command, out.Rows[0].Env = command, env
+				out.State = text(benchState)
+				return nil
+			}})
+			return err
+		}
 	}
-	for _, writers := range []int{1, 4, most} {
+	for _, writers := range []int{1, 4, 16, most} {
 		b.Run(fmt.Sprintf("insert/writers=%d", writers), func(b *testing.B) {
 			crowded(b, writers, func(writer, i int) error { return bare(writer, i, payload) })
 		})
-		b.Run(fmt.Sprintf("append/writers=%d", writers), func(b *testing.B) { crowded(b, writers, appendOne) })
+		for _, rows := range []int{1, 10} {
+			b.Run(fmt.Sprintf("append/writers=%d/rows=%d", writers, rows), func(b *testing.B) { crowded(b, writers, appendRows(rows)) })
+		}
 	}
 }
 

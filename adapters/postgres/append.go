@@ -1,10 +1,15 @@
 package postgres
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,35 +23,45 @@ import (
 // have one order, so it takes something outside Forge to cause one.
 const maxTries = 4
 
-// The statements of an append. The locking ones load what they lock: a statement that waited sees the row as it is when it
-// gets the lock.
+// appendTime bounds one transaction from the node's side, for a server that no longer answers at all; the server's own
+// statement_timeout comes first.
+const appendTime = 15 * time.Second
+
+// The statements of an append. The lock of a factory is an advisory one, by the table's oid and a hash of the id: a shared
+// lock on its row would be written to disk, and many holders at once cost a multixact each. What the lock guards is read by
+// the next statement, so as it is when the lock is held; the same holds of a run, whose row is its lock.
 const (
-	beginSQL       = `BEGIN ISOLATION LEVEL READ COMMITTED`
-	claimFactory   = `INSERT INTO factories (factory, head_seq, head_hash, head_at, rules) VALUES ($1, 0, decode(repeat('00', 32), 'hex'), 0, 0) ON CONFLICT DO NOTHING`
-	loadFactorySQL = `SELECT head_seq, head_hash, head_at, rules, state FROM factories WHERE factory = $1`
-	loadRunSQL     = `SELECT salt, opener, head_seq, head_hash, head_at, rules, state, lease_expires FROM runs WHERE factory = $1 AND run = $2`
-	lockQueueSQL   = `SELECT FROM factory_queue WHERE factory = $1 FOR UPDATE`
-	nowSQL         = `SELECT ` + clock
+	beginSQL        = `BEGIN ISOLATION LEVEL READ COMMITTED`
+	factoryLock     = `('factories'::regclass::oid::bigint << 32 | $1::bigint)`
+	ownFactorySQL   = `SELECT pg_advisory_xact_lock` + factoryLock
+	shareFactorySQL = `SELECT pg_advisory_xact_lock_shared` + factoryLock
+	trySharedSQL    = `SELECT pg_try_advisory_xact_lock_shared` + factoryLock
+	claimFactorySQL = `INSERT INTO factories (factory, head_seq, head_hash, head_at, rules) VALUES ($1, 0, decode(repeat('00', 32), 'hex'), 0, 0) ON CONFLICT DO NOTHING`
+	loadFactorySQL  = `SELECT head_seq, head_hash, head_at, rules, state FROM factories WHERE factory = $1`
+	loadRunSQL      = `SELECT salt, opener, head_seq, head_hash, head_at, rules, state, lease_expires FROM runs WHERE factory = $1 AND run = $2`
+	lockQueueSQL    = `SELECT FROM factory_queue WHERE factory = $1 FOR UPDATE`
 	// The subquery reads the clock once, so the count is of the very instant that is loaded.
 	nowPendingSQL = `SELECT t.at, (SELECT count(*) FROM queue WHERE factory = $1 AND request <> '' AND (expires = 0 OR expires > t.at))
 		FROM (SELECT ` + clock + ` AS at OFFSET 0) t`
 	receiptSQL = `SELECT run, digest, actor, body FROM receipts WHERE factory = $1 AND space = $2 AND key_run = $3 AND id = $4`
+	// What stands beside a run: the entry in the queue, and the saved receipt; of one append, and of many.
+	besideColumns = `SELECT ` + clock + `, q.request, q.pool, q.expires, r.run, r.digest, r.actor, r.body `
+	besideSQL     = besideColumns + `FROM (SELECT) a LEFT JOIN queue q ON q.factory = $1 AND q.run = $2
+		LEFT JOIN receipts r ON r.factory = $1 AND r.space = $3 AND r.key_run = $4 AND r.id = $5`
+	besideAllSQL = besideColumns + `FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[]) WITH ORDINALITY AS a (factory, run, space, key_run, id, n)
+		LEFT JOIN LATERAL (SELECT * FROM queue q WHERE q.factory = a.factory AND q.run = a.run LIMIT 1) q ON true
+		LEFT JOIN LATERAL (SELECT * FROM receipts r WHERE r.factory = a.factory AND r.space = a.space AND r.key_run = a.key_run AND r.id = a.id LIMIT 1) r ON true
+		ORDER BY a.n`
 	missingSQL = `SELECT a.digest FROM unnest($3::bytea[]) WITH ORDINALITY AS a (digest, n)
 		WHERE NOT EXISTS (SELECT FROM blobs b WHERE b.factory = $1 AND b.run = $2 AND b.digest = a.digest) ORDER BY a.n`
 
-	putFactorySQL  = `UPDATE factories SET head_seq = $2, head_hash = $3, head_at = $4, rules = $5, state = $6 WHERE factory = $1`
-	putQueueRowSQL = `INSERT INTO factory_queue (factory) VALUES ($1) ON CONFLICT DO NOTHING`
-	putHeadSQL     = `UPDATE runs SET head_seq = $3, head_hash = $4, head_at = $5, rules = $6, state = $7, lease_expires = $8,
-		reclaim = $9, outstanding = $10 WHERE factory = $1 AND run = $2`
+	putFactorySQL      = `UPDATE factories SET head_seq = $2, head_hash = $3, head_at = $4, rules = $5, state = $6 WHERE factory = $1`
+	putQueueRowSQL     = `INSERT INTO factory_queue (factory) VALUES ($1) ON CONFLICT DO NOTHING`
 	putStateSQL        = `UPDATE runs SET state = $3, rules = $4 WHERE factory = $1 AND run = $2`
 	putFactoryStateSQL = `UPDATE factories SET state = $2, rules = $3 WHERE factory = $1`
 	revokeSQL          = `UPDATE tokens SET revoked = true WHERE factory = $1 AND principal = $2`
 	putLeaseSQL        = `UPDATE runs SET lease_expires = $3, reclaim = $4, outstanding = $5 WHERE factory = $1 AND run = $2`
-	putRowSQL          = `INSERT INTO journal_rows (factory, run, seq, format, rules, cmd, i, n, at, actor, kind, payload, blobs,
-		command_id, command_name, command, env, prev_hash, hash)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`
-	putReceiptSQL = `INSERT INTO receipts (factory, space, key_run, id, run, digest, actor, body) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
-	putOnceSQL    = `INSERT INTO once_keys (factory, run, kind, key) VALUES ($1, $2, $3, $4)`
+	putOnceSQL         = `INSERT INTO once_keys (factory, run, kind, key) VALUES ($1, $2, $3, $4)`
 	// Under the lock of the run's row nobody else puts or removes its blobs, so what the statement sees is what is there.
 	putBlobSQL = `WITH had AS (SELECT FROM blobs WHERE factory = $1 AND run = $2 AND digest = $3), put AS (
 			INSERT INTO blobs AS b (factory, run, digest, data, put_at) VALUES ($1, $2, $3, $4, $5)
@@ -58,20 +73,44 @@ const (
 	dropQueueSQL = `DELETE FROM queue WHERE factory = $1 AND run = $2`
 )
 
-// Append implements engine.Journal.
+// The statements that a whole group shares.
+var (
+	putHeads = newMany(`UPDATE runs AS r SET head_seq = v.head_seq, head_hash = v.head_hash, head_at = v.head_at, rules = v.rules, state = v.state,
+		lease_expires = v.lease_expires, reclaim = v.reclaim, outstanding = v.outstanding FROM (VALUES `,
+		[]string{"text", "text", "bigint", "bytea", "bigint", "bigint", "bytea", "bigint", "bigint", "text"},
+		`) AS v (factory, run, head_seq, head_hash, head_at, rules, state, lease_expires, reclaim, outstanding) WHERE r.factory = v.factory AND r.run = v.run`)
+	putRows = newMany(`INSERT INTO journal_rows (factory, run, seq, format, rules, cmd, i, n, at, actor, kind, payload, blobs,
+		command_id, command_name, command, env, prev_hash, hash) VALUES `,
+		[]string{"text", "text", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint", "text", "text", "bytea", "bytea",
+			"text", "text", "bytea", "bytea", "bytea", "bytea"}, "")
+	putReceipts = newMany(`INSERT INTO receipts (factory, space, key_run, id, run, digest, actor, body) VALUES `,
+		[]string{"text", "text", "text", "text", "text", "bytea", "text", "bytea"}, "")
+)
+
+// Append implements engine.Journal. An append of a run that counts nothing shared goes with others that arrive at the same
+// time (group.go); where that cannot serve it, and for every other, it is a transaction of its own.
 func (s *Store) Append(ctx context.Context, locks engine.Locks, decide func(engine.Loaded) (*engine.Write, error)) error {
 	if err := locks.Check(); err != nil {
 		return err
 	}
 	doing := fmt.Sprintf("append to factory %s run %q", locks.Factory, locks.Run)
+	p := &part{ctx: ctx, locks: locks, decide: decide}
+	if !locks.Exclusive && !locks.Queue {
+		if served, err := s.groups.append(p); err != nil {
+			return storeError(doing, err)
+		} else if served {
+			return p.answer
+		}
+	}
 	for try := 1; ; try++ {
-		answer, err := s.appendOnce(ctx, locks, decide)
+		err := s.appendAlone(ctx, p)
 		if err == nil {
-			return answer
+			return p.answer
 		}
 		if !again(err) || try == maxTries {
 			return storeError(doing, err)
 		}
+		s.ended.Add(1)
 		select {
 		case <-ctx.Done():
 			return storeError(doing, ctx.Err())
@@ -80,144 +119,326 @@ func (s *Store) Append(ctx context.Context, locks engine.Locks, decide func(engi
 	}
 }
 
-// appendOnce is one transaction. answer is the caller's own (decide's error, or a write that does not follow), err the
-// database's.
-func (s *Store) appendOnce(ctx context.Context, locks engine.Locks, decide func(engine.Loaded) (*engine.Write, error)) (answer, err error) {
-	conn, err := s.pool.Acquire(ctx)
-	if err != nil {
-		return nil, err
-	}
-	// A connection that is still inside the transaction must not go back like that: it is rolled back, also when decide
-	// panicked or the caller went away, and closed where even that fails.
-	defer func() {
-		if conn.Conn().PgConn().TxStatus() != 'I' && !conn.Conn().IsClosed() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
-			defer cancel()
-			_, _ = conn.Exec(ctx, "ROLLBACK")
-		}
-		conn.Release()
-	}()
-	loaded, err := load(ctx, conn, locks)
-	if err != nil {
-		return nil, err
-	}
-	w, answer := decide(loaded)
-	if answer != nil || w == nil {
-		return answer, nil
-	}
-	if answer := w.Check(locks, loaded); answer != nil {
-		return answer, nil
-	}
-	return nil, write(ctx, conn, locks, loaded.Now, w)
+// part is one append: what it asks, what was loaded for it, and what came of it.
+type part struct {
+	ctx    context.Context
+	locks  engine.Locks
+	decide func(engine.Loaded) (*engine.Write, error)
+
+	loaded engine.Loaded
+	queued *engine.QueueEntry // as it stands
+	missed bool               // a lock could not be had without waiting
+	failed error              // there is no such factory or run
+
+	write  *engine.Write // nil for nothing to write
+	answer error         // the caller's own: decide's error, or a write that does not follow
+
+	turn    chan turn // of a part in a group
+	decided chan struct{}
 }
 
-// load takes the locks in the order of engine.Locks, then reads the clock in a statement of its own, so that no wait for a
-// lock comes after it, then the rest.
-func load(ctx context.Context, conn *pgxpool.Conn, locks engine.Locks) (engine.Loaded, error) {
-	l := engine.Loaded{Rows: func(from, limit int64) ([]models.Row, error) {
-		return readRows(ctx, conn, locks.Factory, locks.Run, from, limit)
-	}}
+func (p *part) judge() {
+	p.write, p.answer = p.decide(p.loaded)
+	if p.answer == nil && p.write != nil {
+		p.answer = p.write.Check(p.locks, p.loaded)
+	}
+	if p.answer != nil {
+		p.write = nil
+	}
+}
+
+// repeats reports whether the answer is what an earlier commit saved. Such an answer is given after a commit of its own:
+// where the wait of the earlier one for its standby was cut short, this one waits again.
+func (p *part) repeats() bool { return p.answer == nil && p.write == nil && p.loaded.Saved != nil }
+
+// appendAlone is one transaction for one append. The error is the database's.
+func (s *Store) appendAlone(ctx context.Context, p *part) error {
+	ctx, cancel := context.WithTimeout(ctx, appendTime)
+	defer cancel()
+	p.loaded, p.queued, p.failed, p.write, p.answer = engine.Loaded{}, nil, nil, nil, nil
+	conn, err := s.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.release(ctx, conn)
+	parts := []*part{p}
+	if err := load(ctx, conn, parts, true); err != nil {
+		return err
+	}
+	if p.failed != nil {
+		return p.failed
+	}
+	p.judge()
+	if p.write == nil && !p.repeats() {
+		return nil
+	}
+	return write(ctx, conn, parts)
+}
+
+func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) { return s.pool.Acquire(ctx) }
+
+// release gives a connection back. One that is still inside the transaction must not go back like that: it is rolled back,
+// also when decide panicked or the caller went away, and closed where even that fails.
+func (s *Store) release(ctx context.Context, conn *pgxpool.Conn) {
+	if conn.Conn().PgConn().TxStatus() != 'I' && !conn.Conn().IsClosed() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+		defer cancel()
+		_, _ = conn.Exec(ctx, "ROLLBACK")
+	}
+	conn.Release()
+}
+
+// load takes the locks of all parts in the order of engine.Locks, all factories before the first run, each kind in the order
+// of ids, then reads the clock and the rest, so that no wait for a lock comes after the clock. With wait false it waits for
+// no lock, and marks the parts that missed one. Parts of more than one append lock neither exclusively nor the queue.
+func load(ctx context.Context, conn *pgxpool.Conn, parts []*part, wait bool) error {
+	var reading sync.Mutex // parts of a group decide at the same time, on one connection
+	for _, p := range parts {
+		p.loaded.Rows = func(from, limit int64) ([]models.Row, error) {
+			reading.Lock()
+			defer reading.Unlock()
+			return readRows(ctx, conn, p.locks.Factory, p.locks.Run, from, limit)
+		}
+	}
 	b := &pgx.Batch{}
 	b.Queue(beginSQL)
-	if locks.Exclusive {
-		// Of two creators the second waits here for the first. Without a write the transaction ends without a trace.
-		b.Queue(claimFactory, locks.Factory)
-		b.Queue(loadFactorySQL+` FOR UPDATE`, locks.Factory).QueryRow(cachedInto(&l.Factory))
-	} else {
-		b.Queue(loadFactorySQL+` FOR SHARE`, locks.Factory).QueryRow(cachedInto(&l.Factory))
+	for i, p := range parts {
+		if i > 0 && parts[i-1].locks.Factory == p.locks.Factory {
+			continue
+		}
+		loadFactory(b, parts[i:], wait)
 	}
-	if locks.Run != "" {
-		b.Queue(loadRunSQL+` FOR UPDATE`, locks.Factory, locks.Run).QueryRow(func(row pgx.Row) error {
-			info, err := scanRun(row, locks.Run)
-			l.Run, l.Salt, l.Opener, l.Lease = info.Cached, info.Salt, info.Opener, info.Lease
-			return err
-		})
-	}
-	if locks.Queue {
-		b.Queue(lockQueueSQL, locks.Factory)
-		b.Queue(nowPendingSQL, locks.Factory).QueryRow(func(row pgx.Row) error { return row.Scan(&l.Now, &l.Pending) })
-	} else {
-		b.Queue(nowSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&l.Now) })
-	}
-	if k := locks.Receipt; k.ID != "" {
-		b.Queue(receiptSQL, k.Factory, k.Space, k.Run, k.ID).QueryRow(func(row pgx.Row) error {
-			r, err := scanReceipt(row, k)
-			if err == nil {
-				l.Saved = &r
-			} else if errors.Is(err, pgx.ErrNoRows) {
-				err = nil
+	for _, p := range parts {
+		if p.locks.Run != "" {
+			text := loadRunSQL + ` FOR UPDATE`
+			if !wait {
+				text += ` SKIP LOCKED`
 			}
-			return err
-		})
-	}
-	if len(locks.Blobs) > 0 {
-		asked := make([][]byte, len(locks.Blobs))
-		for i := range locks.Blobs {
-			asked[i] = locks.Blobs[i][:]
-		}
-		b.Queue(missingSQL, locks.Factory, locks.Run, asked).Query(func(rows pgx.Rows) error {
-			var err error
-			l.Missing, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (models.Digest, error) {
-				var d digest
-				err := row.Scan(&d)
-				return models.Digest(d), err
+			b.Queue(text, p.locks.Factory, p.locks.Run).QueryRow(func(row pgx.Row) error {
+				info, err := scanRun(row, p.locks.Run)
+				p.loaded.Run, p.loaded.Salt, p.loaded.Opener, p.loaded.Lease = info.Cached, info.Salt, info.Opener, info.Lease
+				return p.none(err, wait)
 			})
+		}
+	}
+	queue := parts[0].locks.Queue
+	if queue {
+		b.Queue(lockQueueSQL, parts[0].locks.Factory)
+	}
+	loadBeside(b, parts)
+	if queue {
+		b.Queue(nowPendingSQL, parts[0].locks.Factory).QueryRow(func(row pgx.Row) error {
+			return row.Scan(&parts[0].loaded.Now, &parts[0].loaded.Pending)
+		})
+	}
+	for _, p := range parts {
+		if len(p.locks.Blobs) > 0 {
+			p.loadMissing(b)
+		}
+	}
+	return conn.SendBatch(ctx, b).Close() // runs the functions above
+}
+
+// loadFactory locks and loads the factory of the first part for all that follow it and share it.
+func loadFactory(b *pgx.Batch, parts []*part, wait bool) {
+	locks := parts[0].locks
+	lock := factoryKey(locks.Factory)
+	each := func(f func(p *part)) {
+		for _, p := range parts {
+			if p.locks.Factory == locks.Factory {
+				f(p)
+			}
+		}
+	}
+	switch {
+	case locks.Exclusive:
+		// Of two creators the second waits here for the first. Without a write the transaction ends without a trace.
+		b.Queue(ownFactorySQL, lock)
+		b.Queue(claimFactorySQL, locks.Factory)
+	case wait:
+		b.Queue(shareFactorySQL, lock)
+	default:
+		b.Queue(trySharedSQL, lock).QueryRow(func(row pgx.Row) error {
+			var have bool
+			err := row.Scan(&have)
+			each(func(p *part) { p.missed = p.missed || !have })
 			return err
 		})
 	}
-	err := conn.SendBatch(ctx, b).Close() // runs the functions above
-	return l, err
+	b.Queue(loadFactorySQL, locks.Factory).QueryRow(func(row pgx.Row) error {
+		var c engine.Cached
+		err := scanCached(row, &c)
+		if err == nil || errors.Is(err, pgx.ErrNoRows) {
+			each(func(p *part) {
+				p.failed = err
+				p.loaded.Factory = c
+				p.loaded.Factory.State = bytes.Clone(c.State) // decide may do with it as it likes
+			})
+			return nil
+		}
+		return err
+	})
 }
 
-func cachedInto(c *engine.Cached) func(pgx.Row) error {
-	return func(row pgx.Row) error { return scanCached(row, c) }
+func factoryKey(factory string) int64 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(factory))
+	return int64(h.Sum32())
 }
 
-// write sends everything and the commit in one round trip: the server stops at the first error, and with it the commit.
-func write(ctx context.Context, conn *pgxpool.Conn, locks engine.Locks, at models.Instant, w *engine.Write) error {
+// none takes "no such row" as an answer about this part alone.
+func (p *part) none(err error, wait bool) error {
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	if wait {
+		p.failed = err
+	} else {
+		p.missed = true // or there is none: whoever waits for the lock finds out
+	}
+	return nil
+}
+
+func loadBeside(b *pgx.Batch, parts []*part) {
+	if len(parts) == 1 {
+		k := parts[0].locks.Receipt
+		b.Queue(besideSQL, parts[0].locks.Factory, parts[0].locks.Run, k.Space, k.Run, k.ID).QueryRow(parts[0].scanBeside)
+		return
+	}
+	var factories, runs, spaces, keyRuns, ids []string
+	for _, p := range parts {
+		k := p.locks.Receipt
+		factories, runs = append(factories, p.locks.Factory), append(runs, p.locks.Run)
+		spaces, keyRuns, ids = append(spaces, k.Space), append(keyRuns, k.Run), append(ids, k.ID)
+	}
+	b.Queue(besideAllSQL, factories, runs, spaces, keyRuns, ids).Query(func(rows pgx.Rows) error {
+		for i := 0; rows.Next(); i++ {
+			if err := parts[i].scanBeside(rows); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+}
+
+func (p *part) scanBeside(rows pgx.Row) error {
+	var request, pool, run, actor *string
+	var expires *models.Instant
+	var digest, body some
+	if err := rows.Scan(&p.loaded.Now, &request, &pool, &expires, &run, &digest, &actor, &body); err != nil {
+		return err
+	}
+	if request != nil {
+		p.queued = &engine.QueueEntry{Run: p.locks.Run, Request: *request, Pool: *pool, Expires: *expires}
+	}
+	if run != nil {
+		p.loaded.Saved = &engine.Receipt{Key: p.locks.Receipt, Run: *run, Digest: models.Digest(digest), Actor: *actor, Body: body}
+	}
+	return nil
+}
+
+func (p *part) loadMissing(b *pgx.Batch) {
+	asked := make([][]byte, len(p.locks.Blobs))
+	for i := range p.locks.Blobs {
+		asked[i] = p.locks.Blobs[i][:]
+	}
+	b.Queue(missingSQL, p.locks.Factory, p.locks.Run, asked).Query(func(rows pgx.Rows) error {
+		var err error
+		p.loaded.Missing, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (models.Digest, error) {
+			var d digest
+			err := row.Scan(&d)
+			return models.Digest(d), err
+		})
+		return err
+	})
+}
+
+// write sends what the parts write and the commit in one round trip: the server stops at the first error, and with it the
+// commit.
+func write(ctx context.Context, conn *pgxpool.Conn, parts []*part) error {
 	b := &pgx.Batch{}
-	switch n := len(w.Rows); {
-	case n > 0:
-		head := w.Rows[n-1]
-		if locks.Run == "" {
-			b.Queue(putFactorySQL, locks.Factory, head.Seq, head.Hash[:], head.At, w.Rules, w.State)
-			b.Queue(putQueueRowSQL, locks.Factory)
-		} else {
-			b.Queue(putHeadSQL, locks.Factory, locks.Run, head.Seq, head.Hash[:], head.At, w.Rules, w.State, w.Lease, w.Reclaim, w.Outstanding)
+	var heads, rows []any
+	var receipts []engine.Receipt
+	for _, p := range parts {
+		w := p.write
+		if w == nil {
+			continue
 		}
-	case locks.Run == "":
-		b.Queue(putFactoryStateSQL, locks.Factory, w.State, w.Rules)
-	default:
-		b.Queue(putLeaseSQL, locks.Factory, locks.Run, w.Lease, w.Reclaim, w.Outstanding)
-		if w.State != nil {
-			b.Queue(putStateSQL, locks.Factory, locks.Run, w.State, w.Rules)
+		heads = p.putHead(b, heads)
+		if w.Gone != "" {
+			b.Queue(revokeSQL, p.locks.Factory, w.Gone)
 		}
-	}
-	if w.Gone != "" {
-		b.Queue(revokeSQL, locks.Factory, w.Gone)
-	}
-	for _, blob := range w.Blobs {
-		b.Queue(putBlobSQL, locks.Factory, locks.Run, blob.Digest[:], whole(blob.Data), at)
-	}
-	for _, r := range w.Rows {
-		b.Queue(putRowSQL, r.Factory, r.Run, r.Seq, r.Format, r.Rules, r.Cmd, r.I, r.N, r.At, r.Actor, r.Kind, whole(r.Payload),
-			join(r.Blobs), r.CommandID, r.CommandName, whole(r.Command), whole(r.Env), r.Prev[:], r.Hash[:])
-	}
-	for _, o := range w.Once {
-		b.Queue(putOnceSQL, locks.Factory, locks.Run, o.Kind, o.Key)
-	}
-	if k := w.Receipt.Key; k.ID != "" {
-		b.Queue(putReceiptSQL, k.Factory, k.Space, k.Run, k.ID, w.Receipt.Run, w.Receipt.Digest[:], w.Receipt.Actor, whole(w.Receipt.Body))
-	}
-	if locks.Run != "" {
-		if q := w.Queue; q != nil {
-			b.Queue(putQueueSQL, locks.Factory, locks.Run, q.Request, q.Pool, q.Expires, at)
-		} else {
-			b.Queue(dropQueueSQL, locks.Factory, locks.Run)
+		for _, blob := range w.Blobs {
+			b.Queue(putBlobSQL, p.locks.Factory, p.locks.Run, blob.Digest[:], whole(blob.Data), p.loaded.Now)
 		}
+		for i := range w.Rows {
+			r := &w.Rows[i]
+			rows = append(rows, r.Factory, r.Run, r.Seq, r.Format, r.Rules, r.Cmd, r.I, r.N, r.At, r.Actor, r.Kind, whole(r.Payload),
+				join(r.Blobs), r.CommandID, r.CommandName, whole(r.Command), whole(r.Env), r.Prev[:], r.Hash[:])
+		}
+		for _, o := range w.Once {
+			b.Queue(putOnceSQL, p.locks.Factory, p.locks.Run, o.Kind, o.Key)
+		}
+		if w.Receipt.Key.ID != "" {
+			receipts = append(receipts, w.Receipt)
+		}
+		p.putQueue(b)
 	}
+	putHeads.queue(b, heads)
+	putRows.queue(b, rows)
+	putReceipts.queue(b, receiptValues(receipts))
 	b.Queue("COMMIT")
 	return conn.SendBatch(ctx, b).Close()
+}
+
+// putHead adds the new head of a run to the list, or that of a factory, or a lease alone, to the batch.
+func (p *part) putHead(b *pgx.Batch, heads []any) []any {
+	w, factory, run := p.write, p.locks.Factory, p.locks.Run
+	n := len(w.Rows)
+	switch {
+	case n == 0 && run == "":
+		b.Queue(putFactoryStateSQL, factory, w.State, w.Rules)
+		return heads
+	case n == 0:
+		b.Queue(putLeaseSQL, factory, run, w.Lease, w.Reclaim, w.Outstanding)
+		if w.State != nil {
+			b.Queue(putStateSQL, factory, run, w.State, w.Rules)
+		}
+		return heads
+	}
+	head := &w.Rows[n-1]
+	if run == "" {
+		b.Queue(putFactorySQL, factory, head.Seq, head.Hash[:], head.At, w.Rules, w.State)
+		b.Queue(putQueueRowSQL, factory)
+		return heads
+	}
+	return append(heads, factory, run, head.Seq, head.Hash[:], head.At, w.Rules, w.State, w.Lease, w.Reclaim, w.Outstanding)
+}
+
+// putQueue changes the run's entry, if that is another than stands.
+func (p *part) putQueue(b *pgx.Batch) {
+	switch q := p.write.Queue; {
+	case p.locks.Run == "", q == nil && p.queued == nil, q != nil && p.queued != nil && *q == *p.queued:
+	case q == nil:
+		b.Queue(dropQueueSQL, p.locks.Factory, p.locks.Run)
+	default:
+		b.Queue(putQueueSQL, p.locks.Factory, p.locks.Run, q.Request, q.Pool, q.Expires, p.loaded.Now)
+	}
+}
+
+// receiptValues are receipts in the order of their keys: of two groups that bring the same ids of a factory the second waits
+// for the first at one of them, and neither for the other.
+func receiptValues(receipts []engine.Receipt) []any {
+	slices.SortFunc(receipts, func(x, y engine.Receipt) int {
+		return cmp.Or(cmp.Compare(x.Key.Factory, y.Key.Factory), cmp.Compare(x.Key.Space, y.Key.Space),
+			cmp.Compare(x.Key.Run, y.Key.Run), cmp.Compare(x.Key.ID, y.Key.ID))
+	})
+	var values []any
+	for i := range receipts {
+		r := &receipts[i]
+		values = append(values, r.Key.Factory, r.Key.Space, r.Key.Run, r.Key.ID, r.Run, r.Digest[:], r.Actor, whole(r.Body))
+	}
+	return values
 }
 
 // whole keeps "no bytes" from becoming NULL.

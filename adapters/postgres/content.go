@@ -19,7 +19,7 @@ func (s *Store) PutBlob(ctx context.Context, factory, run string, b engine.Blob,
 		var at models.Instant
 		var had bool
 		first := &pgx.Batch{}
-		first.Queue(`SELECT FROM factories WHERE factory = $1 FOR SHARE`, factory).QueryRow(func(row pgx.Row) error { return row.Scan() })
+		first.Queue(`SELECT FROM factories WHERE factory = $1`, factory).QueryRow(func(row pgx.Row) error { return row.Scan() })
 		if run != "" {
 			first.Queue(`SELECT blob_bytes FROM runs WHERE factory = $1 AND run = $2 FOR UPDATE`, factory, run).QueryRow(func(row pgx.Row) error { return row.Scan(&bytes) })
 		}

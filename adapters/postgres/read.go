@@ -165,7 +165,7 @@ func collect[T any](ctx context.Context, db querier, doing string, scan pgx.RowT
 		return nil, storeError(doing, err)
 	}
 	out, err := pgx.CollectRows(rows, scan)
-	if err != nil {
+	if err != nil || len(out) == 0 {
 		return nil, storeError(doing, err)
 	}
 	return out, nil

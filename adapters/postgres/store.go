@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -42,8 +43,10 @@ var _ engine.Store = (*Store)(nil)
 
 // Store is a pool of connections. It is safe for concurrent use.
 type Store struct {
-	pool  *pgxpool.Pool
-	major int64
+	pool   *pgxpool.Pool
+	major  int64
+	groups groups
+	ended  atomic.Int64 // transactions that the server ended itself and that were tried again
 }
 
 // Open connects to the database of url (postgres://...), brings its tables up to date and returns the store. Nodes may open
@@ -66,6 +69,8 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	}
 	params["statement_timeout"] = statementTimeout
 	params["idle_in_transaction_session_timeout"] = idleInTransaction
+	// Every statement finds its rows by a key. A plan that was made while a table was small must not read all of it later.
+	params["enable_seqscan"], params["jit"] = "off", "off"
 	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		// A commit that returned is durable, also where the server's default is not.
 		_, err := c.Exec(ctx, `SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`)
@@ -76,6 +81,7 @@ func Open(ctx context.Context, url string) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s := &Store{pool: pool}
+	s.groups = groups{store: s, busy: map[[2]string]bool{}, most: maxLeaders}
 	err = pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::bigint`).Scan(&s.major)
 	s.major /= versionNumberOfMajor
 	if err == nil && s.major < minMajor {
