@@ -36,8 +36,12 @@ const (
 	MaxTokenLifetime models.Seconds = 366 * 24 * 3600
 	// requestTime bounds the work for one request, above the longest poll and the sandbox's own watchdog.
 	requestTime = 90 * time.Second
-	// readTime bounds how long a client may take to send a request: a blob of 16 MiB at 2 Mbit/s.
-	readTime = 75 * time.Second
+	// readTime bounds how long a client may take to send a request: a blob of 16 MiB at 2 Mbit/s. It counts from the
+	// authentication on; firstTime bounds the first 8 KiB of a body, which the HTTP library reads before anybody is asked for.
+	readTime  = 75 * time.Second
+	firstTime = 10 * time.Second
+	// strangerTime is firstTime for a request that could not be authenticated whatever its body says.
+	strangerTime = time.Second
 	// writeTime bounds how long a client may take to read an answer; it starts when the answer does, after a poll has
 	// waited, and is above the longest poll all the same.
 	writeTime = 5 * time.Minute
@@ -58,6 +62,8 @@ const (
 type Options struct {
 	// RequestTime bounds the work for one request; 0 stands for 90 s.
 	RequestTime time.Duration
+	// ReadTime bounds how long a client may take to send the whole of a request; 0 stands for 75 s.
+	ReadTime time.Duration
 }
 
 // Server is the API over one engine.
@@ -66,6 +72,8 @@ type Server struct {
 	engine      *engine.Engine
 	log         *slog.Logger
 	requestTime time.Duration
+	readTime    time.Duration
+	waiting     sync.Map // of *fasthttp.RequestHeader to the bearer token of a request whose body is waited for
 	draining    context.Context
 	drain       context.CancelFunc
 	document    func() []byte
@@ -73,9 +81,12 @@ type Server struct {
 
 // New makes the API. log gets internal errors once each, under the id that the answer shows.
 func New(e *engine.Engine, log *slog.Logger, o Options) *Server {
-	s := &Server{engine: e, log: log, requestTime: o.RequestTime}
+	s := &Server{engine: e, log: log, requestTime: o.RequestTime, readTime: o.ReadTime}
 	if s.requestTime <= 0 {
 		s.requestTime = requestTime
+	}
+	if s.readTime <= 0 {
+		s.readTime = readTime
 	}
 	s.document = sync.OnceValue(func() []byte { return canon.MustMarshal(OpenAPI()) })
 	s.draining, s.drain = context.WithCancel(context.Background())
@@ -89,11 +100,12 @@ func New(e *engine.Engine, log *slog.Logger, o Options) *Server {
 		IdleTimeout:                  idleTime,
 		Immutable:                    true, // Fiber reuses its buffers for the next request
 		ReadBufferSize:               maxHeader,
-		ReadTimeout:                  readTime,
+		ReadTimeout:                  s.readTime,
 		StreamRequestBody:            true,
 		StrictRouting:                true,
 		WriteTimeout:                 writeTime,
 	})
+	s.app.Server().HeaderReceived = s.patience
 	s.app.Use(s.edge)
 	for _, r := range Routes() {
 		h := s.guard(r)

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
 
 	"github.com/forge-continuity/forge/models"
 	"github.com/forge-continuity/forge/server/engine"
@@ -42,7 +44,43 @@ func (s *Server) edge(c *fiber.Ctx) (err error) {
 			c.Response().SetConnectionClose()
 		}
 	}()
+	s.waiting.Delete(&c.Request().Header)
+	if what := ambiguous(&c.Request().Header); what != "" {
+		return models.Refuse(models.CodeRequestMalformed, models.D("what", what))
+	}
 	return c.Next()
+}
+
+// ambiguous says what about a request's headers two readers could understand differently, or nothing (RFC 9112, sections 3.2 and
+// 6.3): a proxy in front could take another part of the bytes for the body, or another host for the one that is meant.
+func ambiguous(h *fasthttp.RequestHeader) string {
+	n := map[string]int{}
+	for line := range bytes.Lines(h.RawHeaders()) {
+		if name, _, ok := bytes.Cut(line, []byte(":")); ok {
+			n[strings.ToLower(string(name))]++
+		}
+	}
+	switch {
+	case n["content-length"] > 1, n["content-length"] > 0 && n["transfer-encoding"] > 0:
+		return "the length of the body is given twice"
+	case n["host"] > 1, n["host"] == 0 && h.IsHTTP11():
+		return "exactly one Host header is required"
+	}
+	return ""
+}
+
+// patience bounds how long the first bytes of a body may take, which the HTTP library waits for before anything else is done,
+// and notes who sends it: where they do not come, the library has forgotten the request when it says so.
+func (s *Server) patience(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+	if h.ContentLength() == 0 || !bytes.HasPrefix(h.RequestURI(), []byte("/api/")) {
+		return fasthttp.RequestConfig{}
+	}
+	token, ok := secret(h)
+	s.waiting.Store(h, token)
+	if !ok {
+		return fasthttp.RequestConfig{ReadTimeout: min(strangerTime, s.readTime)}
+	}
+	return fasthttp.RequestConfig{ReadTimeout: min(firstTime, s.readTime)}
 }
 
 var securityHeaders = map[string]string{
@@ -67,6 +105,9 @@ func (s *Server) guard(r Route) fiber.Handler {
 				return err
 			}
 		}
+		if err := c.Context().Conn().SetReadDeadline(time.Now().Add(s.readTime)); err != nil {
+			return fmt.Errorf("set read deadline: %w", err)
+		}
 		if q.body, err = readBody(c, r.Limit); err != nil {
 			return err
 		}
@@ -75,15 +116,21 @@ func (s *Server) guard(r Route) fiber.Handler {
 }
 
 func (s *Server) authenticate(ctx context.Context, c *fiber.Ctx) (engine.Caller, error) {
-	values := c.Request().Header.PeekAll(fiber.HeaderAuthorization)
+	token, ok := secret(&c.Request().Header)
+	if !ok {
+		return engine.Caller{}, models.Refuse(models.CodeIdentityMissing)
+	}
+	return s.engine.Authenticate(ctx, token)
+}
+
+// secret returns the one bearer token of a request.
+func secret(h *fasthttp.RequestHeader) (string, bool) {
+	values := h.PeekAll(fiber.HeaderAuthorization)
 	if len(values) != 1 {
-		return engine.Caller{}, models.Refuse(models.CodeIdentityMissing)
+		return "", false
 	}
-	scheme, secret, ok := strings.Cut(string(values[0]), " ")
-	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return engine.Caller{}, models.Refuse(models.CodeIdentityMissing)
-	}
-	return s.engine.Authenticate(ctx, secret)
+	scheme, token, ok := strings.Cut(string(values[0]), " ")
+	return token, ok && strings.EqualFold(scheme, "Bearer")
 }
 
 // readBody returns the whole body: exactly as long as it was declared, and no longer than limit.

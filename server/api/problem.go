@@ -24,6 +24,7 @@ const (
 // fail is the one place where an error becomes an answer. Text of an error goes to the log alone, under an id that the
 // answer shows.
 func (s *Server) fail(c *fiber.Ctx, err error) error {
+	defer s.waiting.Delete(&c.Request().Header)
 	r := s.refusal(c, err)
 	entry, _ := models.Lookup(r.Code)
 	p := Problem{Code: r.Code, Detail: r.Message, Details: map[string]string{}, Next: r.Next, Status: int64(entry.HTTP),
@@ -68,13 +69,32 @@ func (s *Server) refusal(c *fiber.Ctx, err error) *models.Refusal {
 			return models.Refuse(models.CodePayloadTooLarge)
 		case http.StatusRequestHeaderFieldsTooLarge:
 			return models.Refuse(models.CodePayloadTooLarge, models.D("limit", int64(maxHeader)), models.D("what", "headers"))
-		case http.StatusBadRequest, http.StatusRequestTimeout, http.StatusBadGateway: // what the connection brought
+		case http.StatusRequestTimeout: // of a body that did not come, and nobody was asked for yet
+			if r := s.stranger(c); r != nil {
+				return r
+			}
+			return models.Refuse(models.CodeRequestMalformed, models.D("what", "the request did not arrive in time"))
+		case http.StatusBadRequest, http.StatusBadGateway: // what the connection brought
 			return models.Refuse(models.CodeRequestMalformed, models.D("what", "the request could not be read from the connection"))
 		}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return models.Refuse(models.CodeUnavailable, models.D("id", s.report(c, err)))
 	}
 	return models.Refuse(models.CodeInternal, models.D("id", s.report(c, err)))
+}
+
+// stranger is the refusal of a request to the API that nobody known sent, and whose body did not come.
+func (s *Server) stranger(c *fiber.Ctx) *models.Refusal {
+	token, waited := s.waiting.LoadAndDelete(&c.Request().Header)
+	if !waited {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.requestTime)
+	defer cancel()
+	if _, err := s.engine.Authenticate(ctx, token.(string)); err != nil {
+		return s.refusal(c, err)
+	}
+	return nil
 }
 
 // report logs an error once and returns the id it stands under.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -122,6 +123,81 @@ func TestFraming(t *testing.T) {
 			t.Errorf("long header: %.400s", out)
 		}
 	})
+}
+
+// A request that two readers could understand differently is refused and its connection closed: which body, or which host, is
+// meant must not depend on who reads.
+func TestAmbiguousRequests(t *testing.T) {
+	each(t, Options{Policy: Enabled()}, func(t *testing.T, w *World) {
+		before := snapshot(t, w)
+		body := string(canon.MustMarshal(*Enabled()))
+		length := fmt.Sprintf("Content-Length: %d\r\n", len(body))
+		put := "PUT /api/v1/invalid-read-continuity/policy HTTP/1.1\r\nAuthorization: Bearer " + w.Tokens[Dana] + "\r\n"
+		for name, text := range map[string]string{
+			"no host":                put + length + "\r\n" + body,
+			"two hosts":              put + "Host: forge\r\nhost: other\r\n" + length + "\r\n" + body,
+			"two lengths":            put + "Host: forge\r\n" + length + length + "\r\n" + body,
+			"length and chunks":      put + "Host: forge\r\n" + length + "Transfer-Encoding: chunked\r\n\r\n" + body,
+			"chunks and length":      put + "Host: forge\r\nTransfer-Encoding: chunked\r\n" + length + "\r\n" + body,
+			"an unknown coding":      put + "Host: forge\r\n" + length + "transfer-encoding: xchunked\r\n\r\n" + body,
+			"no host, public":        "GET /healthz HTTP/1.1\r\n\r\n",
+			"no host, no such route": "GET /nowhere HTTP/1.1\r\n\r\n",
+		} {
+			out := raw(t, w, text)
+			if !strings.HasPrefix(out, "HTTP/1.1 400 ") || !strings.Contains(out, "request_malformed") || strings.Count(out, "HTTP/1.1 ") != 1 {
+				t.Errorf("%s: %.500s", name, out)
+			}
+		}
+		unchanged(t, before, snapshot(t, w))
+		if out := raw(t, w, "GET /healthz HTTP/1.0\r\n\r\n"); !strings.Contains(out, " 200 ") { // an older client names none
+			t.Errorf("HTTP/1.0: %.300s", out)
+		}
+	})
+}
+
+// A body that never comes holds a connection for a bounded time, and a stranger learns that it is one, whatever it announced.
+func TestABodyThatNeverComes(t *testing.T) {
+	w := Start(t, openSQLite(t), &Fake{}, Options{})
+	server := api.New(w.Engine, slog.New(slog.DiscardHandler), api.Options{ReadTime: time.Second})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(ln) }()
+	t.Cleanup(func() { _ = server.Shutdown(context.Background()) })
+	for _, c := range []struct {
+		name, token, start string
+		length             int
+		code               models.Code
+	}{
+		{"nobody", "", "", 20, models.CodeIdentityMissing},
+		{"nobody, much", "", strings.Repeat(" ", 9000), 16 << 20, models.CodeIdentityMissing},
+		{"a token that is none", "forge_0011223344556677_x", "", 20, models.CodeIdentityMissing},
+		{"a principal", w.Tokens[Dana], "", 20, models.CodeRequestMalformed},
+		{"a principal, some", w.Tokens[Dana], "{", 20, models.CodeRequestMalformed},
+		{"a principal, the first part", w.Tokens[Worker], strings.Repeat(" ", 9000), 20000, models.CodeRequestMalformed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.Dial("tcp", ln.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(60 * time.Second))
+			head := fmt.Sprintf("PUT /api/v1/runs/run-1/batches/b HTTP/1.1\r\nHost: forge\r\nContent-Length: %d\r\n", c.length)
+			if c.token != "" {
+				head += "Authorization: Bearer " + c.token + "\r\n"
+			}
+			if _, err := io.WriteString(conn, head+"\r\n"+c.start); err != nil {
+				t.Fatal(err)
+			}
+			out, err := io.ReadAll(conn) // the writing half stays open
+			if err != nil || !strings.Contains(string(out), `"code":"`+string(c.code)+`"`) {
+				t.Errorf("%v, %.500s", err, out)
+			}
+		})
+	}
 }
 
 // FLOW-12: with the connection cut after the commit, GET returns the receipt that POST would have; the caller may also send
