@@ -357,7 +357,7 @@ var table = []Entry{
 		[]string{"SDK-05", "CRED-07"}},
 	{CodeCredentialFound, 422, "CAR",
 		"The stored text contains something that looks like a key or password.",
-		"Revoke that credential and leave the run held; the value is not shown.",
+		"Revoke that credential and leave the run held; an administrator may waive a false alarm, once.",
 		[]string{"CRED-08", "SDK-24"}},
 	{CodeResponseContentUnsupported, 422, "CAO",
 		"The response holds a kind of part that cannot be handled here.",

@@ -25,18 +25,30 @@ import (
 const demoFactory = "demo"
 
 func demoCommand() *cobra.Command {
-	var once bool
-	var address, keep string
+	var once, list bool
+	var address, keep, name string
 	c := &cobra.Command{
 		Use: "demo", Short: "Tell the whole story on this machine, with a recorded run",
 		Long: `Demo starts a real server on a loopback port with an embedded store in a temporary folder, loads a recorded run that stopped,
 and continues it: candidate, admission, claim, next model turn, completion, offline verification. The model provider is a
 scripted stub and the worker is written in Go; both are parts of this demo and say so. Nothing leaves this machine.
 
-Afterwards the server stays up for you to look around; Ctrl-C ends it and removes the folder.`,
-		Example: "  forge demo --once", Args: noArgs,
+Afterwards the server stays up for you to look around; Ctrl-C ends it and removes the folder.
+
+--list shows the chapters: the story above, and one for each other way on. --chapter tells one of them and ends.`,
+		Example: "  forge demo --once\n  forge demo --list\n  forge demo --chapter refused-boundary", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			err := demo(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), address, keep, once)
+			if list {
+				for _, ch := range chapters {
+					fmt.Fprintf(c.OutOrStdout(), "%-18s  %s\n%-18s  input: %s\n", ch.name, ch.about, "", ch.input)
+				}
+				return nil
+			}
+			told, err := chapterNamed(name)
+			if err != nil {
+				return err
+			}
+			err = demo(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), address, keep, once || name != "", told)
 			if errors.Is(err, context.Canceled) && c.Context().Err() != nil {
 				fmt.Fprintln(c.ErrOrStderr(), "forge: the demo was ended before its story did")
 			}
@@ -44,13 +56,48 @@ Afterwards the server stays up for you to look around; Ctrl-C ends it and remove
 		},
 	}
 	c.Flags().BoolVar(&once, "once", false, "end when the story is told")
+	c.Flags().BoolVar(&list, "list", false, "show the chapters and end")
+	c.Flags().StringVar(&name, "chapter", "", "tell this chapter and end")
 	c.Flags().StringVar(&address, "listen", "127.0.0.1:0", "address of the demo's server")
 	c.Flags().StringVar(&keep, "export", "", "keep the continued run's export file here")
 	return c
 }
 
-// demo sets the stage, tells the story and clears up. Its own checks make it fail where the story would not be true.
-func demo(ctx context.Context, stdout, stderr io.Writer, address, keep string, once bool) (err error) {
+// scene is a composition that serves, on a store that it owns, with a scripted provider.
+type scene struct {
+	comp      *composition
+	base      string
+	served    chan error
+	stub      *provider.Server
+	stubBase  string
+	closeStub func()
+}
+
+// openScene takes over the store. The caller closes the scene.
+func openScene(ctx context.Context, store engine.Store, address string, log *slog.Logger) (*scene, error) {
+	comp, err := compose(ctx, store, cacheDir(""), log)
+	if err != nil {
+		return nil, err
+	}
+	ln, _, err := listen(ctx, address)
+	if err != nil {
+		return nil, errors.Join(err, comp.close())
+	}
+	s := &scene{comp: comp, base: "http://" + ln.Addr().String(), served: make(chan error, 1)}
+	go func() { s.served <- comp.api.Serve(ln) }()
+	if s.stub, s.stubBase, s.closeStub, err = startStub(ctx); err != nil {
+		return nil, errors.Join(err, stop(comp, s.served), comp.close())
+	}
+	return s, nil
+}
+
+func (s *scene) close() error {
+	s.closeStub()
+	return errors.Join(stop(s.comp, s.served), s.comp.close())
+}
+
+// demo sets the stage, tells the chapter and clears up. Its own checks make it fail where the story would not be true.
+func demo(ctx context.Context, stdout, stderr io.Writer, address, keep string, once bool, told chapter) (err error) {
 	dir, err := os.MkdirTemp("", "forge-demo-")
 	if err != nil {
 		return err
@@ -61,32 +108,17 @@ func demo(ctx context.Context, stdout, stderr io.Writer, address, keep string, o
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	comp, err := compose(ctx, store, cacheDir(""), log)
+	sc, err := openScene(ctx, store, address, log)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, comp.close()) }()
-	ln, _, err := listen(ctx, address)
+	defer func() { err = errors.Join(err, sc.close()) }()
+	people, err := demoPeople(ctx, sc.comp.engine, demoFactory, sc.base)
 	if err != nil {
 		return err
 	}
-	served := make(chan error, 1)
-	go func() { served <- comp.api.Serve(ln) }()
-	defer func() { err = errors.Join(err, stop(comp, served)) }()
-	base := "http://" + ln.Addr().String()
-
-	stub, stubBase, closeStub, err := startStub(ctx)
-	if err != nil {
-		return err
-	}
-	defer closeStub()
-
-	people, err := demoPeople(ctx, comp.engine, base)
-	if err != nil {
-		return err
-	}
-	s := &story{out: stdout, dir: dir, base: base, people: people, comp: comp, stub: stub, stubBase: stubBase, keep: keep}
-	if err := s.tell(ctx); err != nil {
+	s := &story{out: stdout, dir: dir, told: told, base: sc.base, people: people, comp: sc.comp, stub: sc.stub, stubBase: sc.stubBase, keep: keep}
+	if err := told.tell(s, ctx); err != nil {
 		return fmt.Errorf("the demo stopped: %w", err)
 	}
 	if once {
@@ -94,8 +126,8 @@ func demo(ctx context.Context, stdout, stderr io.Writer, address, keep string, o
 	}
 	s.stay()
 	select {
-	case err := <-served:
-		served <- err // for stop
+	case err := <-sc.served:
+		sc.served <- err // for stop
 		return fmt.Errorf("the demo's server ended: %w", err)
 	case <-ctx.Done():
 	}
@@ -105,8 +137,8 @@ func demo(ctx context.Context, stdout, stderr io.Writer, address, keep string, o
 
 // demoPeople makes the fixture factory and its principals. Making the factory is the one step that does not go through the
 // API: nobody has a token before.
-func demoPeople(ctx context.Context, e *engine.Engine, base string) (load.People, error) {
-	caller := engine.Caller{Factory: demoFactory, Principal: load.Administrator}
+func demoPeople(ctx context.Context, e *engine.Engine, factory, base string) (load.People, error) {
+	caller := engine.Caller{Factory: factory, Principal: load.Administrator}
 	if _, err := e.DoFactory(ctx, caller, "create", models.CreateFactory{Fixture: true}); err != nil {
 		return load.People{}, err
 	}

@@ -35,10 +35,12 @@ const (
 // are not what it says.
 type story struct {
 	out      io.Writer
+	told     chapter
 	dir      string
 	base     string
 	keep     string
 	people   load.People
+	dana     *forge.Client // operates and administers, in the chapters
 	comp     *composition
 	stub     *provider.Server
 	stubBase string

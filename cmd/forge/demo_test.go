@@ -31,10 +31,21 @@ var changing = []struct {
 // FLOW-39: eleven commands become 13, and the rows of the eleven stay. The demo tells the same story every time, and its own
 // checks fail it where that is not what happened. The transcript is reviewed as a diff:
 // go test ./cmd/forge -run TestGoldenDemoTranscript -update
-func TestGoldenDemoTranscript(t *testing.T) {
+func TestGoldenDemoTranscript(t *testing.T) { transcript(t, "demo.golden", "demo", "--once") }
+
+// Each chapter tells the same story every time, on the input that it names.
+func TestGoldenDemoChapters(t *testing.T) {
+	transcript(t, "demo-list.golden", "demo", "--list")
+	for _, c := range chapters[1:] {
+		t.Run(c.name, func(t *testing.T) { transcript(t, "demo-"+c.name+".golden", "demo", "--chapter", c.name) })
+	}
+}
+
+func transcript(t *testing.T, golden string, args ...string) {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
 	start := time.Now()
-	if code := run(context.Background(), []string{"demo", "--once"}, &stdout, &stderr); code != exitDone || stderr.Len() > 0 {
+	if code := run(context.Background(), args, &stdout, &stderr); code != exitDone || stderr.Len() > 0 {
 		t.Fatalf("exit code %d\n%s\n%s", code, stderr.String(), stdout.String())
 	}
 	t.Logf("the demo took %v", time.Since(start).Round(10*time.Millisecond))
@@ -42,7 +53,7 @@ func TestGoldenDemoTranscript(t *testing.T) {
 	for _, c := range changing {
 		got = c.find.ReplaceAllString(got, c.with)
 	}
-	path := filepath.Join("testdata", "demo.golden")
+	path := filepath.Join("testdata", golden)
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)

@@ -83,7 +83,7 @@ func serverCmd(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(errors.Join(stop(comp, served), comp.close()))
 	})
 	base := "http://" + ln.Addr().String()
-	people, err := demoPeople(ctx, comp.engine, base)
+	people, err := demoPeople(ctx, comp.engine, demoFactory, base)
 	ts.Check(err)
 	for _, arg := range args {
 		switch arg {

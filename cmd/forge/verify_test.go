@@ -36,7 +36,7 @@ func admitted(t *testing.T) ([]byte, *composition) {
 	served := make(chan error, 1)
 	go func() { served <- comp.api.Serve(ln) }()
 	t.Cleanup(func() { _, _ = stop(comp, served), comp.close() })
-	people, err := demoPeople(ctx, comp.engine, "http://"+ln.Addr().String())
+	people, err := demoPeople(ctx, comp.engine, demoFactory, "http://"+ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
