@@ -48,6 +48,12 @@ func (c *Client) RejectedBoundaryRecovery(ctx context.Context, run, request stri
 	return save[models.RecoveryReceipt](ctx, c, call{method: http.MethodGet, path: requestPath(run, request, "rejected-boundary-recovery")})
 }
 
+// Report reads a kept report of the factory.
+func (c *Client) Report(ctx context.Context, digest models.Digest) ([]byte, error) {
+	_, data, err := c.do(ctx, call{method: http.MethodGet, path: "/reports/" + digest.String()})
+	return data, err
+}
+
 // PutReport keeps a report of the factory and returns the plain digest that names it in a review.
 func (c *Client) PutReport(ctx context.Context, data []byte) (models.Digest, error) {
 	digest := models.PlainDigest(data)

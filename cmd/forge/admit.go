@@ -23,6 +23,11 @@ Each acknowledgement is a statement of yours, so each has a flag of its own:
     --acknowledge-original-consumption           what was consumed stays consumed and charged
     --acknowledge-renewed-same-attempt-lease     the lease of the same attempt is renewed, and nothing else
 
+A candidate of version 2, with reads beside the rejected one whose results were not kept, is asked for with --version 2 and
+one statement more:
+
+    --acknowledge-unavailable-source-observations  whether those reads finished stays unknown
+
 Review the candidate first and pass its digest with --candidate-digest: then nothing else than what you reviewed can be
 admitted.`
 
@@ -43,6 +48,9 @@ func admitCommand() *cobra.Command {
 			}
 			if window%time.Second != 0 || window < time.Second {
 				return misuse("--valid-for takes whole seconds, such as 30m")
+			}
+			if body.Version != 1 && body.Version != 2 {
+				return misuse("--version takes 1 or 2")
 			}
 			if missing := unacknowledged(body); missing != "" {
 				return hint(misuse("not acknowledged: %s", missing), "each acknowledgement is yours to make, see forge admit --help")
@@ -69,7 +77,7 @@ func admitCommand() *cobra.Command {
 			}
 			body.CandidateDigest, body.JournalDigest = candidate.CandidateDigest, candidate.JournalDigest
 			body.PolicyDigest, body.RunDigest = candidate.PolicyDigest, candidate.RunDigest
-			body.ValidForSeconds, body.Version = models.Seconds(window/time.Second), 1
+			body.ValidForSeconds = models.Seconds(window / time.Second)
 			saved, err = client.RequestContinuity(c.Context(), args[0], request, body)
 			if errors.Is(err, forge.ErrUncertain) {
 				return hint(err, "it may have been accepted: forge receipt %s --request-id %s", args[0], request)
@@ -84,6 +92,8 @@ func admitCommand() *cobra.Command {
 	jsonFlag(c, &asJSON)
 	c.Flags().StringVar(&request, "request-id", "", "your own id for this request; keep it")
 	c.Flags().StringVar(&digest, "candidate-digest", "", "digest of the candidate that you reviewed")
+	c.Flags().Int64Var(&body.Version, "version", 1, "version of the request, as the candidate shows it")
+	c.Flags().BoolVar(&body.AcknowledgeUnavailableSourceObservations, "acknowledge-unavailable-source-observations", false, "whether those reads finished stays unknown (version 2)")
 	c.Flags().DurationVar(&window, "valid-for", 0, "how long the lease may last, such as 30m")
 	c.Flags().BoolVar(&body.AcknowledgeNoNewGrant, "acknowledge-no-new-grant", false, "no new permission is given")
 	c.Flags().BoolVar(&body.AcknowledgeOriginalConsumption, "acknowledge-original-consumption", false, "what was consumed stays consumed and charged")
@@ -100,6 +110,7 @@ func unacknowledged(b models.RequestContinuity) string {
 		{b.AcknowledgeNoNewGrant, "--acknowledge-no-new-grant"},
 		{b.AcknowledgeOriginalConsumption, "--acknowledge-original-consumption"},
 		{b.AcknowledgeRenewedSameAttemptLease, "--acknowledge-renewed-same-attempt-lease"},
+		{b.AcknowledgeUnavailableSourceObservations || b.Version != 2, "--acknowledge-unavailable-source-observations"},
 	} {
 		if !a.given {
 			missing = append(missing, a.flag)

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -22,6 +24,7 @@ import (
 	"github.com/forge-continuity/forge/fixtures/load"
 	"github.com/forge-continuity/forge/fixtures/recordings"
 	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/models/canon"
 	"github.com/forge-continuity/forge/server/engine"
 )
 
@@ -110,6 +113,9 @@ func serverCmd(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Check(err)
 			_, err = people.Administrator.PutPolicy(ctx, load.PolicyOn(policy.Policy, storyWindow))
 			ts.Check(err)
+		case "observing", "planted", "unclaimed", "refused", "lost":
+			dana := chaptered(ctx, ts, comp, people, arg)
+			ts.Setenv("DANA", dana)
 		default:
 			ts.Fatalf("server: unknown argument %q", arg)
 		}
@@ -127,6 +133,45 @@ func serverCmd(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Setenv(variable, token.Secret)
 	}
 	ts.Setenv("FORGE_TOKEN", people.OperatorToken)
+}
+
+// chaptered plays the beginning of a demo chapter, up to where a person decides, and returns the token of dana, who started the run,
+// operates and administers. "refused" leaves the review in review.json and the digest of its correction in CORRECTION.
+func chaptered(ctx context.Context, ts *testscript.TestScript, comp *composition, people load.People, arg string) string {
+	s := &story{out: io.Discard, comp: comp, people: people}
+	o := load.Options{}
+	switch arg {
+	case "observing":
+		o.Variant = "siblings-list-files"
+	case "planted":
+		o.Content = func(_ string, data []byte) []byte {
+			return bytes.ReplaceAll(data, []byte("Find out why"), []byte("ghp_b8107e28a54da81906d1db852bd00a37f3d0"))
+		}
+	}
+	_, err := s.open(ctx, o, func(p *models.Policy) {
+		p.AllowUnavailableSourceObservations, p.AllowPreAdmissionRecovery, p.AllowReadonlyObservationRecovery = true, true, true
+	})
+	ts.Check(err)
+	switch arg {
+	case "unclaimed":
+		ts.Check(s.admitted(ctx, 1))
+		time.Sleep(1100 * time.Millisecond)
+	case "refused":
+		ts.Check(s.admitted(ctx, 900))
+		review, err := load.Refuse(ctx, s.dana, people.SecondWorker, s.recording, storyRun, "claim-refused")
+		ts.Check(err)
+		correction, err := load.PutReports(ctx, people.Administrator, &review)
+		ts.Check(err)
+		ts.Setenv("CORRECTION", correction.String())
+		ts.Check(os.WriteFile(ts.MkAbs("review.json"), canon.MustMarshal(review), 0o600))
+	case "lost":
+		ts.Check(s.admitted(ctx, 900))
+		ts.Check(s.refuse(ctx))
+		ts.Check(load.Lose(ctx, people.SecondWorker, s.recording, storyRun, "claim-lost"))
+	}
+	token, err := people.Administrator.IssueToken(ctx, "dana", 3600)
+	ts.Check(err)
+	return token.Secret
 }
 
 // exitsCmd runs a program and wants exactly this exit code.
