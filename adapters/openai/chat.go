@@ -308,9 +308,9 @@ func chatUsage(o wire.Options, d dialect, use *pyjson.Value, path string) (wire.
 		return u, err
 	}
 	if completion := wire.Present(use, "completion_tokens_details"); completion != nil {
-		for _, m := range completion.Members {
+		for i, m := range completion.Members {
 			if m.Value.Kind != pyjson.Null && !m.Value.IsInteger() && !m.Value.Is(pyjson.Bool) {
-				return u, wire.Fail(wire.Counters, path+"/completion_tokens_details"+pyjson.Pointer(m.Name), "not a count")
+				return u, wire.Fail(wire.Counters, path+"/completion_tokens_details"+pyjson.Place(i), "not a count")
 			}
 		}
 		if u.Details, err = wire.IntDetails(completion, path+"/completion_tokens_details", u.Details); err != nil {

@@ -43,12 +43,12 @@ func mistralUsage(o wire.Options, use *pyjson.Value, path string) (wire.Usage, e
 	if use == nil {
 		return u, nil
 	}
-	for _, m := range use.Members {
+	for i, m := range use.Members {
 		switch m.Name {
 		case "prompt_tokens", "completion_tokens", "total_tokens":
 		default:
 			if m.Value.Kind != pyjson.Null {
-				return u, wire.Fail(wire.Member, path+pyjson.Pointer(m.Name), "usage")
+				return u, wire.Fail(wire.Member, path+pyjson.Place(i), "usage")
 			}
 		}
 	}

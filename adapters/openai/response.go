@@ -6,6 +6,7 @@ package openai
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/forge-continuity/forge/adapters/pydanticai"
@@ -120,10 +121,14 @@ func (p *parser) integer(v *pyjson.Value, path, name string) *pyjson.Value {
 	return m
 }
 
-// others names members that are not known and could carry content: not null, a number, a Boolean or empty.
+// extensions are members with content that imitators of the API are known to add, so that a hold may name them.
+var extensions = []string{"citations", "content_filter_results", "images", "prompt_filter_results", "search_results"}
+
+// others names members that are not known and could carry content: not null, a number, a Boolean or empty. A name that a provider
+// made up may be content itself: its place stands for it.
 func (p *parser) others(v *pyjson.Value, path string, known ...string) {
 next:
-	for _, m := range v.Members {
+	for i, m := range v.Members {
 		for _, k := range known {
 			if m.Name == k {
 				continue next
@@ -131,7 +136,11 @@ next:
 		}
 		switch x := m.Value; {
 		case x.Kind == pyjson.String && x.Text != "", len(x.Items) > 0, len(x.Members) > 0:
-			p.unsupported(path+pyjson.Pointer(m.Name), "member")
+			at := pyjson.Place(i)
+			if slices.Contains(extensions, m.Name) {
+				at = pyjson.Pointer(m.Name)
+			}
+			p.unsupported(path+at, "member")
 		}
 	}
 }

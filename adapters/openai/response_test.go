@@ -154,6 +154,12 @@ func TestUnsupportedContentIsNamed(t *testing.T) {
 		}
 	}
 	text := bodies.Get("text")
+	// A name that the provider made up may say anything: its place stands for it.
+	made := replace(text, "/patient_1234_is_ill", parseJSON(t, []byte(`"x"`)))
+	if r, err := Parse(pydanticai.V2550, official, pyjson.Encode(made)); err != nil || len(r.Unsupported) != 1 ||
+		!strings.HasPrefix(r.Unsupported[0].Path, "/member-") || r.Unsupported[0].Kind != "member" {
+		t.Errorf("a made-up name: %v %v", r, err)
+	}
 	for path, kind := range map[string]string{
 		msg + "/images": "member", "/choices/0/content_filter_results": "member", "/citations": "member", "/moderation": "moderation",
 		"/choices/0/logprobs": "logprobs",

@@ -81,8 +81,8 @@ func checkRequestUsage(c *checker, v *pyjson.Value, path string) {
 		}
 	}
 	if details := v.Get("details"); details.Is(pyjson.Object) {
-		for _, m := range details.Members {
-			integer(c, m.Value, path+"/details"+pyjson.Pointer(m.Name))
+		for i, m := range details.Members {
+			integer(c, m.Value, path+"/details"+pyjson.Place(i))
 		}
 	}
 	for _, name := range declaredCounters(c.version) {
@@ -144,10 +144,10 @@ func CheckUsage(v Version, usage *pyjson.Value, run bool, counters Counters, pat
 	}
 	details := usage.Get("details")
 	if details.Is(pyjson.Object) {
-		for _, m := range details.Members {
+		for i, m := range details.Members {
 			at := path + "/details" + pyjson.Pointer(m.Name)
 			if !contains(counters.DetailsPermitted, m.Name) {
-				c.add(CounterUnknown, at)
+				c.add(CounterUnknown, path+"/details"+pyjson.Place(i))
 				continue
 			}
 			counter(&c, m.Value, at)
@@ -190,8 +190,8 @@ func AddUsage(run, request *pyjson.Value, calls int64) (*pyjson.Value, *Problem)
 		}
 	}
 	details := run.Get("details")
-	for _, m := range request.Get("details").Members {
-		details = details.With(m.Name, sum(details.Get(m.Name), m.Value, "/details"+pyjson.Pointer(m.Name)))
+	for i, m := range request.Get("details").Members {
+		details = details.With(m.Name, sum(details.Get(m.Name), m.Value, "/details"+pyjson.Place(i)))
 	}
 	out = out.With("details", details)
 	seconds, ok := addFloats(run.Get("audio_seconds"), request.Get("audio_seconds"))

@@ -75,6 +75,10 @@ func (d *differ) walk(path string, a, b *Value) {
 	}
 }
 
+// Place returns a step for a member whose name is not known, by its position in the object from 0: a provider chooses such names,
+// and they may say anything.
+func Place(position int) string { return "/member-" + strconv.Itoa(position) }
+
 // Pointer returns one step of a JSON Pointer: a slash and the escaped name.
 func Pointer(name string) string {
 	if strings.ContainsAny(name, "~/") {

@@ -199,8 +199,8 @@ func (c *Checker) check(v *pyjson.Value, t *shapeType, path string) {
 			c.fail(Shape, path, "object expected")
 			return
 		}
-		for _, m := range v.Members {
-			c.check(m.Value, t.items[0], path+pyjson.Pointer(m.Name))
+		for i, m := range v.Members {
+			c.check(m.Value, t.items[0], path+pyjson.Place(i))
 		}
 	case "union":
 		if one := c.pick(v, t.items, path); one != nil {
@@ -240,9 +240,9 @@ func (c *Checker) object(v *pyjson.Value, o *object, path string) {
 			c.Dropped = append(c.Dropped, Dropped{at, f.dropped})
 		}
 	}
-	for _, m := range v.Members {
+	for i, m := range v.Members {
 		if o.field(m.Name) == nil && hasContent(m.Value) {
-			c.fail(Member, path+pyjson.Pointer(m.Name), o.name)
+			c.fail(Member, path+pyjson.Place(i), o.name)
 		}
 	}
 }

@@ -99,7 +99,7 @@ func (u *Usage) Value(v pydanticai.Version) *pyjson.Value {
 // SDK writes as 0 and 1. It fails on a count that is not exact.
 func IntDetails(v *pyjson.Value, path string, into []Counter, except ...string) ([]Counter, error) {
 next:
-	for _, m := range v.Members {
+	for i, m := range v.Members {
 		for _, e := range except {
 			if m.Name == e {
 				continue next
@@ -115,7 +115,7 @@ next:
 		case m.Value.IsInteger():
 			n, ok := m.Value.Int()
 			if !ok || n < 0 {
-				return into, Fail(Counters, path+pyjson.Pointer(m.Name), "not from 0 to 2^63-1")
+				return into, Fail(Counters, path+pyjson.Place(i), "not from 0 to 2^63-1")
 			}
 			into = set(into, m.Name, n)
 		}
