@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/forge-continuity/forge/models/canon"
 	"github.com/forge-continuity/forge/models/guestabi"
@@ -223,12 +222,8 @@ func TestHostileModulesAndTheServerGoesOn(t *testing.T) {
 			}
 			hosts.Store(name, h)
 			for range 2 {
-				start := time.Now()
 				if _, err := h.Call(t.Context(), "x", one("abc"), nil); reason(err) != c.want {
 					t.Fatalf("%v, want %s", err, c.want)
-				}
-				if d := time.Since(start); d > 20*time.Second {
-					t.Errorf("took %v", d)
 				}
 				serve(t)
 			}

@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -154,8 +156,7 @@ func TestFailuresInsideAreRefusals(t *testing.T) {
 	}
 	// These look like trouble and are not: sleeping only moves the guest's clock.
 	for _, function := range []string{"sleep", "stderr"} {
-		start := time.Now()
-		if _, err := h.Call(t.Context(), function, one("x"), nil); err != nil || time.Since(start) > 10*time.Second {
+		if _, err := h.Call(t.Context(), function, one("x"), nil); err != nil {
 			t.Errorf("%s: %v", function, err)
 		}
 	}
@@ -312,13 +313,9 @@ func TestWatchdog(t *testing.T) {
 	var group sync.WaitGroup
 	for range 2 * runtime.GOMAXPROCS(0) {
 		group.Go(func() {
-			start := time.Now()
 			_, err := h.Call(t.Context(), "spin", nil, nil)
 			if !errors.Is(err, ErrWatchdog) || errors.As(err, new(*Refusal)) {
 				t.Error(err)
-			}
-			if d := time.Since(start); d > 20*time.Second {
-				t.Errorf("stopped after %v", d)
 			}
 		})
 	}
@@ -337,33 +334,33 @@ func TestCallerMayGiveUp(t *testing.T) {
 	}
 }
 
-// A running guest lets a garbage collection through: without slices of fuel this waits until the guest is done.
+// A running guest lets garbage collections through: without slices of fuel the first would wait until the guest is done.
 func TestGuestDoesNotHoldUpTheServer(t *testing.T) {
-	h := open(t, guestbuild.TestGuest(t).Wasm, Config{Fuel: 1 << 40, Deadline: 700 * time.Millisecond})
-	done := make(chan struct{})
+	h := open(t, guestbuild.TestGuest(t).Wasm, Config{Fuel: 1 << 50, Deadline: time.Minute})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
 	go func() {
-		defer close(done)
-		h.Call(context.Background(), "spin", nil, nil)
+		_, err := h.Call(ctx, "spin", nil, nil)
+		done <- err
 	}()
-	var waits []time.Duration
-	for running := true; running; {
-		start := time.Now()
+	for range 5 {
+		time.Sleep(5 * time.Millisecond) // the guest is on a processor
 		runtime.GC()
-		waits = append(waits, time.Since(start))
-		select {
-		case <-done:
-			running = false
-		case <-time.After(5 * time.Millisecond):
-		}
 	}
-	sort.Slice(waits, func(i, j int) bool { return waits[i] < waits[j] })
-	if len(waits) < 5 {
-		t.Fatalf("%d collections in 700 ms: %v", len(waits), waits)
+	select {
+	case err := <-done:
+		t.Fatalf("the guest ended before five collections did: %v", err)
+	default:
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
 	}
 }
 
 func TestQueueIsBounded(t *testing.T) {
-	h := open(t, guestbuild.TestGuest(t).Wasm, Config{Fuel: 1 << 40, Deadline: 2 * time.Second, Concurrency: 1, Queue: 2})
+	h := open(t, guestbuild.TestGuest(t).Wasm, Config{Fuel: 1 << 40, Deadline: time.Minute, Concurrency: 1, Queue: 2})
 	ctx, cancel := context.WithCancel(t.Context())
 	errs := make(chan error, 3)
 	for range 3 {
@@ -375,12 +372,8 @@ func TestQueueIsBounded(t *testing.T) {
 	for h.waiting.Load() < 2 {
 		time.Sleep(time.Millisecond)
 	}
-	start := time.Now()
 	if _, err := h.Call(t.Context(), "echo", nil, nil); !errors.Is(err, ErrBusy) {
 		t.Fatal(err)
-	}
-	if time.Since(start) > time.Second {
-		t.Error("ErrBusy took long")
 	}
 	cancel()
 	for range 3 {
@@ -431,22 +424,26 @@ func TestCloseWaitsAndThenRefuses(t *testing.T) {
 func TestCompilationCache(t *testing.T) {
 	dir := t.TempDir()
 	wasm := guestbuild.TestGuest(t).Wasm
-	var took [2]time.Duration
-	for i := range took {
-		start := time.Now()
+	var kept [2][]string
+	for i := range kept {
 		h, err := New(t.Context(), wasm, Config{CacheDir: dir, Warm: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		took[i] = time.Since(start)
 		if _, err := h.Call(t.Context(), "echo", nil, nil); err != nil {
 			t.Error(err)
 		}
 		h.Close(t.Context())
+		filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				info, _ := d.Info()
+				kept[i] = append(kept[i], fmt.Sprint(path, info.Size(), info.ModTime()))
+			}
+			return nil
+		})
 	}
-	t.Logf("first %v, from the cache %v", took[0], took[1])
-	if took[1] > took[0]/2 {
-		t.Errorf("first %v, from the cache %v", took[0], took[1])
+	if len(kept[0]) == 0 || !slices.Equal(kept[0], kept[1]) {
+		t.Errorf("first %v, then %v", kept[0], kept[1])
 	}
 }
 
