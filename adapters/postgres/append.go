@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/forge-continuity/forge/models"
@@ -156,7 +157,7 @@ func (s *Store) appendAlone(ctx context.Context, p *part) error {
 	ctx, cancel := context.WithTimeout(ctx, appendTime)
 	defer cancel()
 	p.loaded, p.queued, p.failed, p.write, p.answer = engine.Loaded{}, nil, nil, nil, nil
-	conn, err := s.acquire(ctx)
+	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -174,8 +175,6 @@ func (s *Store) appendAlone(ctx context.Context, p *part) error {
 	}
 	return write(ctx, conn, parts)
 }
-
-func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) { return s.pool.Acquire(ctx) }
 
 // release gives a connection back. One that is still inside the transaction must not go back like that: it is rolled back,
 // also when decide panicked or the caller went away, and closed where even that fails.
@@ -236,7 +235,7 @@ func load(ctx context.Context, conn *pgxpool.Conn, parts []*part, wait bool) err
 			p.loadMissing(b)
 		}
 	}
-	return conn.SendBatch(ctx, b).Close() // runs the functions above
+	return send(ctx, conn, b)
 }
 
 // loadFactory locks and loads the factory of the first part for all that follow it and share it.
@@ -388,7 +387,21 @@ func write(ctx context.Context, conn *pgxpool.Conn, parts []*part) error {
 	putRows.queue(b, rows)
 	putReceipts.queue(b, receiptValues(receipts))
 	b.Queue("COMMIT")
-	return conn.SendBatch(ctx, b).Close()
+	delete(conn.Conn().PgConn().CustomData(), warned)
+	if err := send(ctx, conn, b); err != nil {
+		return err
+	}
+	return doubt(conn.Conn())
+}
+
+// send is one round trip. A connection to a server that became a standby is closed, so that the next goes to whoever took over.
+func send(ctx context.Context, conn *pgxpool.Conn, b *pgx.Batch) error {
+	err := conn.SendBatch(ctx, b).Close() // runs the functions of the batch
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == readOnlyTransaction {
+		_ = conn.Conn().Close(ctx)
+	}
+	return err
 }
 
 // putHead adds the new head of a run to the list, or that of a factory, or a lease alone, to the batch.

@@ -159,7 +159,7 @@ func (s *Store) serve(parts []*part) {
 			p.turn <- t
 		}
 	}
-	conn, err := s.acquire(ctx)
+	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		end(turn{err: err})
 		return

@@ -57,6 +57,15 @@ func Open(ctx context.Context, url string) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err) // the library leaves the password out of this text
 	}
 	cfg.ConnConfig.ConnectTimeout = connectTimeout
+	if len(cfg.ConnConfig.Fallbacks) > 0 && cfg.ConnConfig.ValidateConnect == nil {
+		// Of several servers only the one that takes writes is of use, also where target_session_attrs does not say so.
+		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	cfg.ConnConfig.OnNotice = func(c *pgconn.PgConn, n *pgconn.Notice) {
+		if n.SeverityUnlocalized == "WARNING" {
+			c.CustomData()[warned] = n.Message
+		}
+	}
 	if !strings.Contains(url, "pool_max_conns") {
 		cfg.MaxConns = defaultConnections
 	}
@@ -92,6 +101,21 @@ func Open(ctx context.Context, url string) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	return s, nil
+}
+
+// warned is where a connection keeps the server's last warning.
+const warned = "warning"
+
+// doubt is an error where the server warned during a commit and still reported success. That is how it tells that the wait
+// for a synchronous standby was cut short, by statement_timeout or by hand: the commit stands here and may not stand there.
+func doubt(conn *pgx.Conn) error {
+	data := conn.PgConn().CustomData()
+	text, ok := data[warned]
+	if !ok {
+		return nil
+	}
+	delete(data, warned)
+	return fmt.Errorf("%w: the server took the commit and warned: %v", engine.ErrUnavailable, text)
 }
 
 // migrate brings the tables up to date on connections without a time limit. An advisory lock keeps other nodes waiting.
@@ -186,6 +210,7 @@ const (
 	uniqueViolation      = "23505"
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
+	readOnlyTransaction  = "25006" // the server became a standby
 )
 
 // again reports whether the server ended the transaction itself and asks for another try.

@@ -114,8 +114,11 @@ func (e *Engine) execute(ctx context.Context, caller Caller, run, id string, c m
 	if !costly(c) {
 		return e.do(ctx, caller, run, id, c, nil)
 	}
-	if answer, done, err := e.ask(ctx, caller, run, id, c); done || err != nil {
-		return answer, err
+	switch repeat, done, err := e.ask(ctx, caller, run, id, c); {
+	case repeat:
+		return e.do(ctx, caller, run, id, c, nil) // the store answers it once it is as durable as a commit of now
+	case done || err != nil:
+		return Answer{}, err
 	}
 	for range maxRebuilds {
 		v, err := e.view(ctx, caller, run)
@@ -137,14 +140,14 @@ func (e *Engine) execute(ctx context.Context, caller Caller, run, id string, c m
 }
 
 // ask decides without locks and without a reconstruction: a refusal is the answer, and so is a saved receipt.
-func (e *Engine) ask(ctx context.Context, caller Caller, run, id string, c models.Command) (Answer, bool, error) {
+func (e *Engine) ask(ctx context.Context, caller Caller, run, id string, c models.Command) (repeat, done bool, err error) {
 	v, err := e.view(ctx, caller, run)
 	if err != nil {
-		return Answer{}, false, err
+		return false, false, err
 	}
 	saved, err := e.store.Receipt(ctx, key(caller.Factory, run, id, c))
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		return Answer{}, false, unavailable(err)
+		return false, false, unavailable(err)
 	}
 	var receipt *Receipt
 	if err == nil {
@@ -152,16 +155,16 @@ func (e *Engine) ask(ctx context.Context, caller Caller, run, id string, c model
 	}
 	env := e.env(caller, v.factory, v.state, c, v.now, v.lease, receipt)
 	if env.Pending, err = e.store.Pending(ctx, caller.Factory); err != nil {
-		return Answer{}, false, unavailable(err)
+		return false, false, unavailable(err)
 	}
 	_, refusal := kernel.Decide(v.state, id, c, env)
 	switch {
 	case refusal == nil:
-		return Answer{Body: receipt.Body, Repeat: true}, true, nil
+		return true, true, nil
 	case refusal.Code == models.CodeReconstructionMissing:
-		return Answer{}, false, nil
+		return false, false, nil
 	}
-	return Answer{}, true, refusal
+	return false, true, refusal
 }
 
 // do is the transaction, with cached states that can be read.
