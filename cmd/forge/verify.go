@@ -26,27 +26,35 @@ content was erased or its module is another, it says so and ends with exit code 
 An export carries no signature: compare the head it prints with one that was kept elsewhere, or with the server's. What a
 worker reported is taken as reported (docs/CLI.md, What verify proves).
 
-With --run the export is first fetched from a server; the check is the same and still done here.`
+With --run the export is first fetched from a server; the check is the same and still done here. With --all that is done for
+every run of the factory: each that does not hold is named, and the others are checked all the same.`
 
 func verifyCommand() *cobra.Command {
 	var conn connection
-	var asJSON bool
+	var asJSON, all bool
 	var run, cache string
 	c := &cobra.Command{
-		Use: "verify FILE | --run RUN", Short: "Check from an export file that nothing was replayed, reset or charged twice", Long: verifyLong,
+		Use: "verify FILE | --run RUN | --all", Short: "Check from an export file that nothing was replayed, reset or charged twice", Long: verifyLong,
 		Example: "  forge verify nightly-4711.jsonl\n  forge verify --run nightly-4711",
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 || (len(args) == 0) == (run == "") {
-				return misuse("name one export file, or a run with --run")
+			ways := len(args)
+			for _, given := range []bool{run != "", all} {
+				if given {
+					ways++
+				}
+			}
+			if ways != 1 {
+				return misuse("name one export file, or a run with --run, or --all")
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			var bundle engine.Bundle
 			var err error
-			if run != "" {
+			switch {
+			case run != "":
 				bundle, err = fetchBundle(c.Context(), conn, run)
-			} else {
+			case !all:
 				bundle, err = readBundle(args[0])
 			}
 			if err != nil {
@@ -60,6 +68,27 @@ func verifyCommand() *cobra.Command {
 			screener, err := secrets.New()
 			if err != nil {
 				return err
+			}
+			if all {
+				found, err := verifyAll(c.Context(), conn, func(b engine.Bundle) (engine.Verified, error) {
+					return engine.Verify(c.Context(), b, sandbox, screener)
+				}, func(v engine.Verified, run string, fault error) error {
+					switch {
+					case fault != nil:
+						_, err := fmt.Fprintf(c.ErrOrStderr(), "run %s: %s\n", run, oneLine(fault.Error()))
+						return err
+					case asJSON:
+						return printJSON(c.OutOrStdout(), v)
+					}
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+				if !asJSON {
+					found.print(c.OutOrStdout())
+				}
+				return found.err()
 			}
 			found, err := engine.Verify(c.Context(), bundle, sandbox, screener)
 			if err != nil {
@@ -80,6 +109,7 @@ func verifyCommand() *cobra.Command {
 	conn.flags(c)
 	jsonFlag(c, &asJSON)
 	c.Flags().StringVar(&run, "run", "", "fetch this run from the server and check it")
+	c.Flags().BoolVar(&all, "all", false, "fetch every run of the factory from the server and check each")
 	cacheFlag(c, &cache)
 	return c
 }
