@@ -86,6 +86,43 @@ func TestCatalogueFilesMustAgree(t *testing.T) {
 	}
 }
 
+// An entry whose record has 499 queries, or one verdict that the rule does not give, does not load, with every digest made to fit; nor
+// does one without a record. Design, Who says our parser is right (validators).
+func TestValidatorWithoutItsRecordDoesNotLoad(t *testing.T) {
+	v := loadCatalogue(t).Validators[0]
+	kept, err := catalogue.File(v.Record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(kept, []byte("\n"))
+	for what, c := range map[string]struct {
+		record []byte
+		loads  bool
+	}{
+		"whole":        {kept, true},
+		"500 queries":  {bytes.Join(lines[:500], nil), true},
+		"499 queries":  {bytes.Join(lines[:499], nil), false},
+		"none":         {nil, false},
+		"one verdict":  {bytes.Replace(kept, []byte(`"accepted":false`), []byte(`"accepted":true`), 1), false},
+		"another form": {append(bytes.Clone(kept), "{}\n"...), false},
+	} {
+		document := bytes.ReplaceAll(catalogue.Bytes(), []byte(v.RecordSHA256), []byte(sha256Hex(c.record)))
+		_, err := OpenCatalogue(document, func(name string) ([]byte, error) {
+			if name == v.Record {
+				return c.record, nil
+			}
+			return catalogue.File(name)
+		})
+		if (err == nil) != c.loads {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	without := bytes.Replace(catalogue.Bytes(), []byte(`"record": "`+v.Record+`",`), nil, 1)
+	if _, err := OpenCatalogue(without, catalogue.File); err == nil {
+		t.Error("an entry without a record loads")
+	}
+}
+
 // Strict: unknown members, and digests and references that do not fit.
 func TestLoadCatalogueIsStrict(t *testing.T) {
 	text := string(catalogue.Bytes())

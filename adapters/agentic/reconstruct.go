@@ -272,7 +272,7 @@ func (r *reconstruction) calls() {
 		r.classes = append(r.classes, class)
 		r.out.Result.Calls = append(r.out.Result.Calls, ResultCall{class, int64(i), int64(index)})
 		r.out.IDs = append(r.out.IDs, []byte(call.ID))
-		r.out.Args = append(r.out.Args, []byte(call.Args.Text))
+		r.out.Args = append(r.out.Args, argsText(call))
 		switch class {
 		case classEvidence:
 			evidence++
@@ -334,6 +334,18 @@ func (r *reconstruction) calls() {
 	}
 }
 
+// argsText is the text of a call's arguments as a worker grants them: the provider's own where it is one, else the record form of the
+// value (clients/python, _arguments).
+func argsText(call pydanticai.Call) []byte {
+	switch {
+	case call.Args.Is(pyjson.String):
+		return []byte(call.Args.Text)
+	case call.Args.Is(pyjson.Null):
+		return nil
+	}
+	return pyjson.Encode(call.Args)
+}
+
 // retain reads the retained outcomes. One that is not of a source observation of this response, or no canonical value, is a hold:
 // nothing else may take its place (OBS-14, OBS-15).
 func (r *reconstruction) retain(at map[string][]int) {
@@ -357,7 +369,7 @@ func (r *reconstruction) retain(at map[string][]int) {
 // arguments judges each call's arguments by the frozen schema of its tool (ELIG-07, 08, OBS-18).
 func (r *reconstruction) arguments() {
 	for i, call := range r.found {
-		value, ok := parseQuery([]byte(call.Args.Text))
+		value, ok := parseQuery(argsText(call))
 		isObject := ok && value.Is(pyjson.Object)
 		code := "sibling_arguments_invalid"
 		if r.classes[i] == classEvidence {
@@ -382,7 +394,7 @@ func (r *reconstruction) arguments() {
 func (r *reconstruction) validator() {
 	rule := r.catalogue.validator(r.params.Validator).Rule
 	for i, call := range r.found {
-		if r.classes[i] == classEvidence && rule.Accepts([]byte(call.Args.Text)) {
+		if r.classes[i] == classEvidence && rule.Accepts(argsText(call)) {
 			r.hold("query_valid", details{"position": i})
 		}
 	}

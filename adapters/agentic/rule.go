@@ -115,8 +115,8 @@ func (m RuleMember) fits(v *pyjson.Value) bool {
 
 // recorded is one line of a validator's record.
 type recorded struct {
-	Query    string `json:"query"`
-	Accepted bool   `json:"accepted"`
+	Query    *string `json:"query"`
+	Accepted *bool   `json:"accepted"`
 }
 
 // agrees compares the rule with a record, one JSON object a line. It returns the number of lines read, or that of the line
@@ -131,7 +131,10 @@ func (r Rule) agrees(record []byte) (int, error) {
 		if err := canon.Decode(line, &want); err != nil {
 			return n, err
 		}
-		if r.Accepts([]byte(want.Query)) != want.Accepted {
+		if want.Query == nil || want.Accepted == nil {
+			return n, errors.New("a line without query or verdict")
+		}
+		if r.Accepts([]byte(*want.Query)) != *want.Accepted {
 			return n, errors.New("the rule's verdict is not the recorded one")
 		}
 	}

@@ -81,7 +81,7 @@ func (m modelOf) codec() (c codec, ok bool) {
 
 // exact reports whether requests of this wire are rendered here byte for byte. Of the others the JSON value is.
 func (m modelOf) exact() bool {
-	return m.wire == wireChat && m.provider == openai.ProviderName && !m.stream
+	return m.wire == wireChat && m.provider == openai.ProviderName
 }
 
 // wired holds a wire that is not spoken here, by its name, and a model whose profile is not known.
@@ -95,7 +95,7 @@ func (r *reconstruction) wired(c *Checkpoint) bool {
 		r.hold("response_unparsable", details{"reason": "wire_not_supported", "wire": knownVersion(name)})
 		return false
 	}
-	if m.exact() {
+	if m.exact() && !m.stream {
 		return true
 	}
 	if _, ok := wire.ProfileOf(c.Version, m.wire, m.provider, m.name); !ok {
@@ -142,7 +142,7 @@ func (r *reconstruction) read(raw []byte) *consumed {
 	c, last := r.target, r.target.last()
 	m := readModel(c.contract())
 	run, conversation := last.Get("run_id"), last.Get("conversation_id")
-	if m.exact() {
+	if m.exact() && !m.stream {
 		response, err := openai.Parse(c.Version, m.baseURL, raw)
 		if err != nil {
 			d := details{"reason": "rejected by the parser"}
@@ -248,7 +248,7 @@ func (r *reconstruction) render(c *Checkpoint, contract, history *pyjson.Value) 
 		return pyjson.Encode(spelled(body))
 	}
 	request := openai.Request{Version: c.Version, Model: m.name, Settings: m.settings, Tools: contract.Get("tools").Items,
-		OutputTools: output.Get("output_tools").Items, AllowText: output.Get("allow_text_output").IsTrue(), History: history}
+		OutputTools: output.Get("output_tools").Items, AllowText: output.Get("allow_text_output").IsTrue(), Stream: m.stream, History: history}
 	for _, i := range contract.Get("instructions").Items {
 		request.Instructions = append(request.Instructions, i.Get("content").Text)
 	}

@@ -17,6 +17,7 @@ type Request struct {
 	Tools        []*pyjson.Value // tool definitions, in order
 	OutputTools  []*pyjson.Value
 	AllowText    bool          // whether the model may answer with text
+	Stream       bool          // whether the answer is asked for in chunks
 	History      *pyjson.Value // ends with the request that is to be sent
 }
 
@@ -67,6 +68,7 @@ var settingMembers = []struct{ setting, member string }{
 	{"seed", "seed"},
 	{"stop_sequences", "stop"},
 	{"openai_store", "store"},
+	{"", "stream_options"},
 	{"temperature", "temperature"},
 	{"", "tool_choice"},
 	{"", "tools"},
@@ -81,7 +83,7 @@ var sampling = []string{"temperature", "top_p", "presence_penalty", "frequency_p
 func (b *builder) body() *pyjson.Value {
 	settings := b.settings()
 	tools, choice := b.tools()
-	body := pyjson.NewObject(pyjson.Member{Name: "model", Value: pyjson.NewString(b.Model)}, pyjson.Member{Name: "stream", Value: pyjson.NewBool(false)})
+	body := pyjson.NewObject(pyjson.Member{Name: "model", Value: pyjson.NewString(b.Model)}, pyjson.Member{Name: "stream", Value: pyjson.NewBool(b.Stream)})
 	for _, name := range []string{"openai_service_tier", "service_tier"} {
 		if tier, ok := settings.Get(name).Str(); ok && tier != "" {
 			body = body.With("service_tier", pyjson.NewString(tier))
@@ -92,6 +94,11 @@ func (b *builder) body() *pyjson.Value {
 	for _, s := range settingMembers {
 		value := settings.Get(s.setting)
 		switch {
+		case s.member == "stream_options":
+			value = nil
+			if b.Stream {
+				value = pyjson.NewObject(pyjson.Member{Name: "include_usage", Value: pyjson.NewBool(true)})
+			}
 		case s.member == "tool_choice" && len(tools) > 0:
 			value = pyjson.NewString(choice)
 		case s.member == "tools" && len(tools) > 0:

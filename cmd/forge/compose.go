@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/forge-continuity/forge/adapters/agentic"
+	"github.com/forge-continuity/forge/adapters/agentic/catalogue"
 	"github.com/forge-continuity/forge/adapters/postgres"
 	"github.com/forge-continuity/forge/adapters/sealed"
 	"github.com/forge-continuity/forge/adapters/secrets"
@@ -51,6 +53,10 @@ type composition struct {
 // compose takes over the store, which close closes. The store keeps the guest module, so that what was admitted with it can
 // be checked after an upgrade.
 func compose(ctx context.Context, store engine.Store, cache string, log *slog.Logger) (*composition, error) {
+	// A validator without the recorded run of its own class does not load.
+	if _, err := agentic.OpenCatalogue(catalogue.Bytes(), catalogue.File); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
 	sandbox, err := sealed.Open(ctx, cache)
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
