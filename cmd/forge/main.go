@@ -95,7 +95,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	root.AddCommand(serveCommand(), factoryCommand(), principalCommand(), tokenCommand(), policyCommand(), runCommand(), workCommand(),
 		claimCommand(), releaseCommand(), reconcileCommand(), retryCommand(), cancelCommand(), dbCommand(), candidateCommand(), admitCommand(),
-		receiptCommand(), recoverCommand(), reportCommand(), inspectCommand(), restoreCommand(), waiveCommand(), verifyCommand(), demoCommand(), versionCommand())
+		receiptCommand(), recoverCommand(), qualifyCommand(), profileCommand(), reportCommand(), inspectCommand(), restoreCommand(), waiveCommand(), verifyCommand(), demoCommand(), versionCommand())
 	err := root.ExecuteContext(ctx)
 	if err != nil && !started {
 		err = &misused{err}

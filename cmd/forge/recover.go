@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -84,7 +85,7 @@ with pinned evidence, and is recorded as that.`,
 			if err != nil {
 				return models.RecoveryCandidate{}, err
 			}
-			if err := canon.Unmarshal(text, &b.Review); err != nil {
+			if err := canon.Decode(bytes.TrimSpace(text), &b.Review); err != nil {
 				return models.RecoveryCandidate{}, misuse("%s: %v", file, err)
 			}
 			return client.RejectedBoundaryCandidate(c.Context(), run, request, b.Review)

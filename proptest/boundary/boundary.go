@@ -138,7 +138,11 @@ var Zones = []Zone{
 		Why: "the guest's functions without the guest, for differential tests of what adapters/sealed does",
 	},
 	{
-		Dirs: []string{"adapters/postgres/pgtest"}, Std: []string{"*"}, Libs: []string{"*"},
+		Dirs: []string{"adapters/postgres/scratch"}, Std: []string{"*"}, Libs: []string{"github.com/jackc/pgx/v5"},
+		Why: "tests and forge qualify share the one place that refuses a database with another name",
+	},
+	{
+		Dirs: []string{"adapters/postgres/pgtest"}, Std: []string{"*"}, Own: []string{"adapters/postgres/scratch"}, Libs: []string{"*"},
 		Why: "tests get a database from it; nothing else needs a container",
 	},
 	{

@@ -108,7 +108,11 @@ func (s *Server) putProfile(q *request) error {
 	if p.ID != id {
 		return malformed("id", models.D("what", "differs from the address"))
 	}
-	a, err := s.change(q, models.RegisterProfile{Profile: p})
+	command, err := q.commandID()
+	if err != nil {
+		return err
+	}
+	a, err := s.engine.RegisterProfile(q.ctx, q.caller, command, p)
 	if err != nil {
 		return err
 	}

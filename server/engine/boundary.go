@@ -24,6 +24,29 @@ func (e *Engine) PutReport(ctx context.Context, caller Caller, digest models.Dig
 	return e.outcome(e.store.PutBlob(ctx, caller.Factory, "", Blob{Digest: digest, Data: data}, models.MaxRunBytes))
 }
 
+// RegisterProfile makes a profile current, once the reports that it names are kept and say what it needs (rules O1, O2). Reports are
+// kept by their digest and never change, so they are read before the transaction.
+func (e *Engine) RegisterProfile(ctx context.Context, caller Caller, id string, p models.Profile) (Answer, error) {
+	if _, err := e.Factory(ctx, caller, models.RoleAdministrator); err != nil {
+		return Answer{}, err
+	}
+	var failed error
+	refusal := models.RefuseQualifications(p, func(d models.Digest) []byte {
+		data, err := e.store.Blob(ctx, caller.Factory, "", d)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			failed = e.outcome(err)
+		}
+		return data
+	})
+	switch {
+	case failed != nil:
+		return Answer{}, failed
+	case refusal != nil:
+		return Answer{}, refusal
+	}
+	return e.DoFactory(ctx, caller, id, models.RegisterProfile{Profile: p})
+}
+
 // Report returns a kept report.
 func (e *Engine) Report(ctx context.Context, caller Caller, digest models.Digest) ([]byte, error) {
 	if _, err := e.Factory(ctx, caller, models.RoleReader, models.RoleOperator, models.RoleAdministrator); err != nil {

@@ -3,20 +3,18 @@ package pgtest
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/wait"
+
+	"github.com/forge-continuity/forge/adapters/postgres/scratch"
 )
 
 // Environment of the tests; scripts/postgres.sh sets what a machine needs.
@@ -40,7 +38,7 @@ const startLimit = 3 * time.Minute
 func Open(t testing.TB) string {
 	t.Helper()
 	if given := os.Getenv(envURL); given != "" {
-		made, drop, err := schema(context.Background(), given)
+		made, drop, err := scratch.Schema(context.Background(), given)
 		if err != nil {
 			t.Fatalf("%s: %v", envURL, err)
 		}
@@ -88,66 +86,8 @@ func cleanup(t testing.TB, drop func(context.Context) error) {
 	}
 }
 
-var errName = errors.New("the tests use only a database whose name ends in _test")
-
-// allowed parses a URL and refuses a database that is not there for tests. The name is read by the library that connects,
-// so that no spelling of the URL means one database here and another there.
-func allowed(given string) (*pgx.ConnConfig, error) {
-	cfg, err := pgx.ParseConfig(given)
-	if err != nil {
-		return nil, err
-	}
-	if !strings.HasSuffix(cfg.Database, "_test") {
-		return nil, fmt.Errorf("database %q: %w", cfg.Database, errName)
-	}
-	return cfg, nil
-}
-
-func random() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:])
-	return hex.EncodeToString(b[:])
-}
-
-// run connects, executes and disconnects.
-func run(ctx context.Context, cfg *pgx.ConnConfig, text string) error {
-	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(ctx) }()
-	_, err = conn.Exec(ctx, text)
-	return err
-}
-
-func schema(ctx context.Context, given string) (string, func(context.Context) error, error) {
-	cfg, err := allowed(given)
-	if err != nil {
-		return "", nil, err
-	}
-	u, err := url.Parse(given)
-	if err != nil || u.Scheme == "" {
-		return "", nil, errors.New("want a URL such as postgres://user:password@127.0.0.1:5432/forge_test")
-	}
-	name := "forge_" + random()
-	q := u.Query()
-	q.Set("search_path", name)
-	u.RawQuery = q.Encode()
-	// What the tests will open must be a test database too.
-	if _, err := allowed(u.String()); err != nil {
-		return "", nil, err
-	}
-	if err := run(ctx, cfg, "CREATE SCHEMA "+name); err != nil {
-		return "", nil, err
-	}
-	drop := func(ctx context.Context) error {
-		return run(ctx, cfg, "SET client_min_messages = warning; DROP SCHEMA "+name+" CASCADE")
-	}
-	return u.String(), drop, nil
-}
-
 func database(ctx context.Context, base string) (string, func(context.Context) error, error) {
-	cfg, err := allowed(base)
+	cfg, err := scratch.Allowed(base)
 	if err != nil {
 		return "", nil, err
 	}
@@ -155,12 +95,12 @@ func database(ctx context.Context, base string) (string, func(context.Context) e
 	if err != nil {
 		return "", nil, err
 	}
-	name := "forge_" + random() + "_test"
-	if err := run(ctx, cfg, "CREATE DATABASE "+name); err != nil {
+	name := "forge_" + scratch.Random() + "_test"
+	if err := scratch.Run(ctx, cfg, "CREATE DATABASE "+name); err != nil {
 		return "", nil, err
 	}
 	u.Path = "/" + name
-	return u.String(), func(ctx context.Context) error { return run(ctx, cfg, "DROP DATABASE "+name+" WITH (FORCE)") }, nil
+	return u.String(), func(ctx context.Context) error { return scratch.Run(ctx, cfg, "DROP DATABASE "+name+" WITH (FORCE)") }, nil
 }
 
 // The container of this process, started by the first test that needs it.
@@ -195,7 +135,7 @@ func start() (at string, err error) {
 	if image == "" {
 		image = publicImage
 	}
-	password := random()
+	password := scratch.Random()
 	server, err = testcontainers.Run(ctx, image,
 		testcontainers.WithEnv(map[string]string{
 			"POSTGRES_USER": "forge", "POSTGRES_PASSWORD": password, "POSTGRES_DB": "forge_test",

@@ -1,4 +1,4 @@
-package pgtest
+package scratch
 
 import (
 	"errors"
@@ -21,14 +21,14 @@ func TestOtherDatabasesAreRefused(t *testing.T) {
 		"postgres://forge@127.0.0.1:1/forge%23_test?dbname=forge",
 		"host=127.0.0.1 port=1 user=forge dbname=forge",
 	} {
-		_, _, err := schema(t.Context(), given)
-		if !errors.Is(err, errName) {
+		_, _, err := Schema(t.Context(), given)
+		if !errors.Is(err, ErrName) {
 			t.Errorf("%s: %v", given, err)
 		}
 	}
 	// The right name gets as far as the port where nobody listens.
-	_, _, err := schema(t.Context(), "postgres://forge@127.0.0.1:1/forge_test")
-	if err == nil || errors.Is(err, errName) || !strings.Contains(err.Error(), "connect") {
+	_, _, err := Schema(t.Context(), "postgres://forge@127.0.0.1:1/forge_test")
+	if err == nil || errors.Is(err, ErrName) || !strings.Contains(err.Error(), "connect") {
 		t.Errorf("forge_test: %v", err)
 	}
 }
