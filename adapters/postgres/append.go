@@ -65,9 +65,9 @@ const (
 	putOnceSQL         = `INSERT INTO once_keys (factory, run, kind, key) VALUES ($1, $2, $3, $4)`
 	// Under the lock of the run's row nobody else puts or removes its blobs, so what the statement sees is what is there.
 	putBlobSQL = `WITH had AS (SELECT FROM blobs WHERE factory = $1 AND run = $2 AND digest = $3), put AS (
-			INSERT INTO blobs AS b (factory, run, digest, data, put_at) VALUES ($1, $2, $3, $4, $5)
+			INSERT INTO blobs AS b (factory, run, digest, data, put_at, encoding) VALUES ($1, $2, $3, $4, $5, $6)
 			ON CONFLICT (factory, run, digest) DO UPDATE SET put_at = excluded.put_at WHERE NOT b.kept
-		) UPDATE runs SET blob_bytes = blob_bytes + octet_length($4) WHERE factory = $1 AND run = $2 AND NOT EXISTS (SELECT FROM had)`
+		) UPDATE runs SET blob_bytes = blob_bytes + $7::bigint WHERE factory = $1 AND run = $2 AND NOT EXISTS (SELECT FROM had)`
 	putQueueSQL = `INSERT INTO queue AS q (factory, run, request, pool, expires, entered_at) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (factory, run) DO UPDATE SET request = excluded.request, pool = excluded.pool, expires = excluded.expires,
 		entered_at = CASE WHEN q.request = excluded.request THEN q.entered_at ELSE excluded.entered_at END`
@@ -368,7 +368,11 @@ func write(ctx context.Context, conn *pgxpool.Conn, parts []*part) error {
 			b.Queue(revokeSQL, p.locks.Factory, w.Gone)
 		}
 		for _, blob := range w.Blobs {
-			b.Queue(putBlobSQL, p.locks.Factory, p.locks.Run, blob.Digest[:], whole(blob.Data), p.loaded.Now)
+			encoding, stored, err := pack(blob.Data)
+			if err != nil {
+				return err
+			}
+			b.Queue(putBlobSQL, p.locks.Factory, p.locks.Run, blob.Digest[:], stored, p.loaded.Now, encoding, len(blob.Data))
 		}
 		for i := range w.Rows {
 			r := &w.Rows[i]
@@ -386,6 +390,11 @@ func write(ctx context.Context, conn *pgxpool.Conn, parts []*part) error {
 	putHeads.queue(b, heads)
 	putRows.queue(b, rows)
 	putReceipts.queue(b, receiptValues(receipts))
+	return commit(ctx, conn, b)
+}
+
+// commit sends the batch and COMMIT.
+func commit(ctx context.Context, conn *pgxpool.Conn, b *pgx.Batch) error {
 	b.Queue("COMMIT")
 	delete(conn.Conn().PgConn().CustomData(), warned)
 	if err := send(ctx, conn, b); err != nil {
@@ -436,6 +445,9 @@ func (p *part) putQueue(b *pgx.Batch) {
 		b.Queue(dropQueueSQL, p.locks.Factory, p.locks.Run)
 	default:
 		b.Queue(putQueueSQL, p.locks.Factory, p.locks.Run, q.Request, q.Pool, q.Expires, p.loaded.Now)
+		if p.queued == nil || p.queued.Request != q.Request || p.queued.Pool != q.Pool {
+			b.Queue(notifySQL, p.locks.Factory)
+		}
 	}
 }
 

@@ -14,26 +14,38 @@ import (
 // PutBlob implements engine.Blobs. It is ErrNotFound when there is no such run, or no such factory for one without run.
 func (s *Store) PutBlob(ctx context.Context, factory, run string, b engine.Blob, limit int64) error {
 	doing := fmt.Sprintf("put blob of factory %s run %q", factory, run)
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		var bytes int64
-		var at models.Instant
-		var had bool
-		first := &pgx.Batch{}
-		first.Queue(`SELECT FROM factories WHERE factory = $1`, factory).QueryRow(func(row pgx.Row) error { return row.Scan() })
-		if run != "" {
-			first.Queue(`SELECT blob_bytes FROM runs WHERE factory = $1 AND run = $2 FOR UPDATE`, factory, run).QueryRow(func(row pgx.Row) error { return row.Scan(&bytes) })
-		}
-		first.Queue(`SELECT EXISTS (SELECT FROM blobs WHERE factory = $1 AND run = $2 AND digest = $3), `+clock, factory, run, b.Digest[:]).QueryRow(
-			func(row pgx.Row) error { return row.Scan(&had, &at) })
-		if err := tx.SendBatch(ctx, first).Close(); err != nil {
-			return err
-		}
-		if run != "" && !had && bytes+int64(len(b.Data)) > limit {
-			return engine.ErrFull
-		}
-		_, err := tx.Exec(ctx, putBlobSQL, factory, run, b.Digest[:], whole(b.Data), at)
-		return err
-	})
+	ctx, cancel := context.WithTimeout(ctx, appendTime)
+	defer cancel()
+	encoding, stored, err := pack(b.Data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return storeError(doing, err)
+	}
+	defer s.release(ctx, conn)
+	var bytes int64
+	var at models.Instant
+	var had bool
+	first := &pgx.Batch{}
+	first.Queue(beginSQL)
+	first.Queue(`SELECT FROM factories WHERE factory = $1`, factory).QueryRow(func(row pgx.Row) error { return row.Scan() })
+	if run != "" {
+		first.Queue(`SELECT blob_bytes FROM runs WHERE factory = $1 AND run = $2 FOR UPDATE`, factory, run).QueryRow(func(row pgx.Row) error { return row.Scan(&bytes) })
+	}
+	first.Queue(`SELECT EXISTS (SELECT FROM blobs WHERE factory = $1 AND run = $2 AND digest = $3), `+clock, factory, run, b.Digest[:]).QueryRow(
+		func(row pgx.Row) error { return row.Scan(&had, &at) })
+	err = send(ctx, conn, first)
+	switch {
+	case err != nil:
+	case run != "" && !had && bytes+int64(len(b.Data)) > limit:
+		err = engine.ErrFull
+	default:
+		second := &pgx.Batch{}
+		second.Queue(putBlobSQL, factory, run, b.Digest[:], stored, at, encoding, len(b.Data))
+		err = commit(ctx, conn, second)
+	}
 	if errors.Is(err, engine.ErrFull) {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
@@ -52,10 +64,14 @@ func (s *Store) Blob(ctx context.Context, factory, run string, digest models.Dig
 	if err := s.pool.QueryRow(ctx, text, factory, run, digest[:]).Scan(&data, &encoding, &key); err != nil {
 		return nil, storeError(doing, err)
 	}
-	if encoding != "none" || key != nil {
-		return nil, fmt.Errorf("%s: encoding %q, or its key, needs a newer build", doing, encoding)
+	if key != nil {
+		return nil, fmt.Errorf("%s: its key needs a newer build", doing)
 	}
-	return data, nil
+	plain, err := unpack(encoding, data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	return plain, nil
 }
 
 // PutModule implements engine.Modules.

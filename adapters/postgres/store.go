@@ -46,7 +46,10 @@ type Store struct {
 	pool   *pgxpool.Pool
 	major  int64
 	groups groups
-	ended  atomic.Int64 // transactions that the server ended itself and that were tried again
+
+	announcements announcements
+
+	ended atomic.Int64 // transactions that the server ended itself and that were tried again
 }
 
 // Open connects to the database of url (postgres://...), brings its tables up to date and returns the store. Nodes may open
@@ -90,6 +93,7 @@ func Open(ctx context.Context, url string) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s := &Store{pool: pool}
+	s.announcements = announcements{config: cfg.ConnConfig.Copy(), waiting: map[string]map[chan struct{}]bool{}}
 	s.groups = groups{store: s, busy: map[[2]string]bool{}, most: maxLeaders}
 	err = pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::bigint`).Scan(&s.major)
 	s.major /= versionNumberOfMajor
@@ -188,6 +192,7 @@ func Versions(ctx context.Context, url string) (have, want int64, err error) {
 
 // Close waits for what is running and closes the connections.
 func (s *Store) Close() error {
+	s.announcements.close()
 	s.pool.Close()
 	return nil
 }

@@ -14,7 +14,7 @@ const (
 	keepBlobSQL = `UPDATE blobs SET kept = true WHERE factory = $1 AND run = $2 AND put_at < $3 AND NOT kept AND digest IN (
 		SELECT substring(r.blobs FROM g.n * 32 + 1 FOR 32) FROM journal_rows r, generate_series(0, octet_length(r.blobs) / 32 - 1) g (n)
 		WHERE r.factory = $1 AND r.run = $2 AND octet_length(r.blobs) > 0)`
-	dropBlobSQL = `WITH gone AS (DELETE FROM blobs WHERE factory = $1 AND run = $2 AND put_at < $3 AND NOT kept RETURNING octet_length(data) AS bytes),
+	dropBlobSQL = `WITH gone AS (DELETE FROM blobs WHERE factory = $1 AND run = $2 AND put_at < $3 AND NOT kept RETURNING ` + plainBytes + ` AS bytes),
 		less AS (UPDATE runs SET blob_bytes = blob_bytes - (SELECT COALESCE(sum(bytes), 0) FROM gone) WHERE factory = $1 AND run = $2)
 		SELECT count(*) FROM gone`
 )

@@ -105,7 +105,7 @@ var Zones = []Zone{
 	},
 	{
 		Dirs: []string{"adapters/postgres"}, Std: []string{"*"}, Own: []string{"models", "models/canon", "server/engine"},
-		Libs: []string{"github.com/jackc/pgx/v5", "github.com/pressly/goose/v3"},
+		Libs: []string{"github.com/jackc/pgx/v5", "github.com/pressly/goose/v3", "github.com/klauspost/compress"},
 		Why:  "a store keeps what it is given: rules stay in the kernel, and one adapter knows one library",
 	},
 	{

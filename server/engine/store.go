@@ -209,6 +209,13 @@ type Modules interface {
 	Module(ctx context.Context, digest models.Digest) ([]byte, error)
 }
 
+// Announcer is a store that tells when work appears, on whatever node; a store without it is looked at more often.
+type Announcer interface {
+	// Announced returns a channel that has a value once an entry appeared in the factory's queue after the call. It may have
+	// one without an entry, and an entry may come without it where the connection to the database was lost. stop ends it.
+	Announced(factory string) (news <-chan struct{}, stop func())
+}
+
 // Store is all of it, as the two adapters implement it.
 type Store interface {
 	Journal
