@@ -28,7 +28,7 @@ from pydantic_ai.models.openai import OpenAIChatModel  # noqa: E402
 from pydantic_ai.providers.openai import OpenAIProvider  # noqa: E402
 from pydantic_ai.toolsets import FunctionToolset  # noqa: E402
 
-from forge_continuity.identity import SourceIdentity  # noqa: E402
+from forge_continuity.identity import ProviderIdentity, SourceIdentity  # noqa: E402
 from forge_continuity.pydanticai import ForgeCapability, Guard  # noqa: E402
 from forge_continuity.session import command  # noqa: E402
 
@@ -48,6 +48,12 @@ def sha256(path: Path) -> str:
 
 VALIDATOR = sha256(ROOT / 'fixtures' / 'agent' / 'evidence_query.py')
 READER = sha256(ROOT / 'fixtures' / 'agent' / 'source_reader.py')
+
+
+def provider(base_url: str) -> ProviderIdentity:
+    """Whom the agent asks, as a reviewer of a refused request will name it."""
+    return ProviderIdentity(endpoint=base_url, executable_identity='nightly-provider/1', model=recorded.MODEL_NAME, principal='nightly',
+                            provider_epoch='2026-12')
 
 
 def identity(prompt: str) -> SourceIdentity:
@@ -119,7 +125,7 @@ def build(base_url: str, prompt: str, *, key: str = '', forge: bool = True) -> A
         Tool(write_file, takes_ctx=True, sequential=True),
     ], id='worker')
     guard = Guard(EvidenceQuery.model_validate, VALIDATOR, None if prompt == '1.0.0' else recorded.INVALID_QUERY)
-    capability = ForgeCapability(source=identity(prompt), tools=TOOLS, guards={'read_run_evidence': guard})
+    capability = ForgeCapability(source=identity(prompt), tools=TOOLS, guards={'read_run_evidence': guard}, provider=provider(base_url))
     return Agent(
         OpenAIChatModel(recorded.MODEL_NAME, provider=OpenAIProvider(openai_client=client)),
         deps_type=Effect, instructions=recorded.INSTRUCTIONS, model_settings=recorded.MODEL_SETTINGS, toolsets=[tools],  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -9,14 +10,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / 'examples' / 'nightly'))
 
 from importlib.metadata import version  # noqa: E402
 
 import register  # noqa: E402
-from forge_server import Factory, Stub  # noqa: E402
+from forge_server import ROOT, Factory, Stub  # noqa: E402
 
 SDK = version('pydantic-ai-slim')
 LONG = os.environ.get('FORGE_LONG') == '1'
@@ -29,14 +30,30 @@ class Field:
         self.factory, self.folder, self.stub = factory, folder, provider or Stub()
         factory.enable()
         self.ada = factory.client('ada')
-        self.zygote = subprocess.Popen([sys.executable, str(Path(__file__).with_name('zygote.py'))], stdin=subprocess.PIPE,
-                                       stdout=subprocess.PIPE, text=True)
+        self.zygote = self._start_zygote(sys.executable)
 
-    def close(self) -> None:
+    def _start_zygote(self, python: str) -> 'subprocess.Popen[str]':
+        return subprocess.Popen([python, str(Path(__file__).with_name('zygote.py'))], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def _end_zygote(self) -> None:
         assert self.zygote.stdin is not None
         self.zygote.stdin.close()
         self.zygote.wait(20)
+
+    def close(self) -> None:
+        self._end_zygote()
         self.stub.close()
+
+    @contextlib.contextmanager
+    def workers_of(self, sdk: str) -> Iterator[None]:
+        """Workers are of another version of the SDK meanwhile."""
+        env = subprocess.run(['sh', str(ROOT / 'clients/python/venv.sh'), sdk], check=True, capture_output=True, text=True).stdout.strip()
+        own, self.zygote = self.zygote, self._start_zygote(env + '/bin/python')
+        try:
+            yield
+        finally:
+            self._end_zygote()
+            self.zygote = own
 
     def _ask(self, question: dict[str, Any]) -> int:
         assert self.zygote.stdin is not None and self.zygote.stdout is not None
@@ -96,6 +113,12 @@ class Field:
         return self.ada.request_invalid_read_continuity(
             run, request or f'req-{run}', version=c['version'], candidate_digest=c['candidate_digest'], journal_digest=c['journal_digest'],
             policy_digest=c['policy_digest'], run_digest=c['run_digest'], valid_for_seconds=seconds, **acknowledgements).receipt
+
+    def enable(self, **switches: bool) -> None:
+        """Sets switches of the continuity policy."""
+        policy = self.factory.admin.policy()
+        policy.pop('policy_digest')
+        self.factory.admin.put_policy({**policy, **switches})  # type: ignore[typeddict-item]
 
     def holds(self, run: str) -> list[str]:
         """What holds the run, and what holds its continuation."""

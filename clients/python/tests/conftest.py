@@ -8,7 +8,23 @@ import pytest
 
 from forge_server import Factory, Server
 
-STORES = ['sqlite'] + (['postgres'] if os.environ.get('FORGE_TEST_DATABASE_URL') else [])
+STORES = [one for one in os.environ.get('FORGE_TEST_STORES', 'sqlite postgres').split()
+          if one != 'postgres' or os.environ.get('FORGE_TEST_DATABASE_URL')]
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The short form leaves PostgreSQL to tests that are about the store, and every form keeps what shares a server or a field in
+    one process."""
+    left = []
+    for item in items:
+        chosen = item.callspec.params if hasattr(item, 'callspec') else {}
+        store = chosen.get('server', '')
+        item.add_marker(pytest.mark.xdist_group(f'{item.path.stem}-{store}-{chosen.get("part", 0)}'))
+        if os.environ.get('FORGE_LONG') != '1' and store == 'postgres' and item.get_closest_marker('one_store'):
+            left.append(item)
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
 
 
 @pytest.fixture(scope='session', params=STORES)

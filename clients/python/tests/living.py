@@ -83,10 +83,10 @@ def register(factory: Factory, contract: dict[str, Any], *, limits: dict[str, in
 class Life:
     """One agent, one run, and workers in this process."""
 
-    def __init__(self, factory: Factory, folder: Path, small: Small, **registration: Any):
+    def __init__(self, factory: Factory, folder: Path, small: Any, *, run: str = '', **registration: Any):
+        """``run`` is one that is registered already; else one is, with the contract of the agent."""
         self.factory, self.folder, self.small = factory, folder, small
-        contract = asyncio.run(capture_contract(small.build(), 'Do the thing.'))
-        self.run = register(factory, contract, **registration)
+        self.run = run or register(factory, asyncio.run(capture_contract(small.build(), 'Do the thing.')), **registration)
         self.labels: list[str] = []
         self.results: list[Any] = []
         self.sessions: list[Session] = []

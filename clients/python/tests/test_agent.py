@@ -21,6 +21,7 @@ from living import Life, Small, session_of
 from provider import Provider, chat, chat_stream, cut_after, drop
 from test_wires import chat_model
 
+one_store = pytest.mark.one_store
 AWAY = float(os.environ.get('FORGE_AWAY_SECONDS', '0.3'))
 TURN = [chat(('c1', 'look', '{"what":"a"}'), ('c2', 'put', '{"what":"b"}')), chat(('c3', 'shell', '{"line":"make"}')), chat(text='done')]
 
@@ -142,6 +143,7 @@ def test_budgets_are_enforced_before_effects(factory, tmp_path, limits, effects,
         assert allowance in json.dumps(life.report()) or life.report()['code'] == 'UsageLimitExceeded'
 
 
+@one_store
 def test_rejected_query_is_held_and_answered_query_goes_on(factory, tmp_path):
     def check(args: dict[str, Any]) -> None:
         if args['what'] != 'good':
@@ -160,6 +162,7 @@ def test_rejected_query_is_held_and_answered_query_goes_on(factory, tmp_path):
                 assert json.loads(json.loads(provider.bodies[1])['messages'][-1]['content']) == answer
 
 
+@one_store
 @pytest.mark.parametrize('call', [('c1', 'look', '{"wrong":1}'), ('c1', 'nobody', '{}'), ('c1', 'look', '{"what":'), ('c1', 'put', '{"what":"retry"}')],
                          ids=['arguments', 'unknown tool', 'truncated', 'retry'])
 def test_what_the_sdk_answers_itself(factory, tmp_path, call):
@@ -176,6 +179,7 @@ def test_what_the_sdk_answers_itself(factory, tmp_path, call):
         assert canonical.read_record(life.blob(outcomes[1]['result'])) == 'ok'
 
 
+@one_store
 def test_failed_outcome_is_told_again_after_a_death(factory, tmp_path):
     with Provider([chat(('c1', 'put', '{"what":"retry"}')), chat(text='done')] * 2) as provider:
         other = Life(factory, tmp_path / 'a', Small(lambda: chat_model(provider.url)))
@@ -188,22 +192,28 @@ def test_failed_outcome_is_told_again_after_a_death(factory, tmp_path):
         assert provider.bodies[:2] == provider.bodies[2:]
 
 
+@one_store
 def test_tool_that_breaks_leaves_its_effect_unknown(factory, tmp_path):
     with Provider([chat(('c1', 'put', '{"what":"crash"}'))]) as provider:
         life = Life(factory, tmp_path, Small(lambda: chat_model(provider.url)))
         life.work()
-        assert life.kinds()[-2:] == ['call.intended', 'worker.failed'] and 'unknown_effect' in life.holds()
+        assert life.kinds()[-3:] == ['call.intended', 'agentic_tool_unknown', 'worker.failed'] and 'unknown_effect' in life.holds()
         assert life.report()['code'] == 'RuntimeError'
 
 
-@pytest.mark.parametrize('answer', [(429, {'error': {'message': 'slow down'}}), (500, {'error': {'message': 'oops'}}), drop], ids=['429', '500', 'drop'])
+@one_store
+@pytest.mark.parametrize('answer', [(422, {'error': {'message': 'no such model'}}), (429, {'error': {'message': 'slow down'}}),
+                                    (500, {'error': {'message': 'oops'}}), drop], ids=['422', '429', '500', 'drop'])
 def test_a_refused_request_is_not_sent_again(factory, tmp_path, answer):
-    """An SDK's own retry would be a second request under one intent."""
+    """An SDK's own retry would be a second request under one intent. That the provider found the request wrong is recorded; for an
+    ordinary run its outcome stays unknown all the same."""
     with Provider([answer]) as provider:
         life = Life(factory, tmp_path, Small(lambda: chat_model(provider.url)))
         life.work()
         assert len(provider.bodies) == 1
-        assert life.kinds()[-2:] == ['request.issued', 'worker.failed'] and 'model_outcome_unknown' in life.holds()
+        between = ['request.refused'] if answer is not drop and answer[0] == 422 else []
+        assert life.kinds()[life.kinds().index('request.issued') + 1:] == [*between, 'worker.failed']
+        assert 'model_outcome_unknown' in life.holds()
         if answer is not drop:
             assert life.report()['code'] == 'provider_refused' and life.report()['details']['status'] == str(answer[0])
 
@@ -233,6 +243,7 @@ def stream(factory, tmp_path, answers: list[Any]) -> tuple[Life, list[str], Prov
         return life, seen, provider, asyncio.run(main())
 
 
+@one_store
 def test_streams_are_kept_as_they_arrive(factory, tmp_path):
     answers = [chat_stream(('c1', 'look', '{"what":"a"}')), chat_stream(text='all is well')]
     life, seen, provider, error = stream(factory, tmp_path, answers)
@@ -243,6 +254,7 @@ def test_streams_are_kept_as_they_arrive(factory, tmp_path):
     assert [r['payload']['tokens'] for r in life.rows() if r['kind'] == 'response.consumed'] == [{'input': 10, 'output': 5}] * 2
 
 
+@one_store
 def test_cut_stream_is_partial_and_never_a_response(factory, tmp_path):
     whole = chat_stream(('c1', 'put', '{"what":"a"}'))
     life, _, provider, error = stream(factory, tmp_path, [cut_after(whole[:len(whole) // 2])])
@@ -252,6 +264,7 @@ def test_cut_stream_is_partial_and_never_a_response(factory, tmp_path):
     assert 'response.consumed' not in life.kinds()
 
 
+@one_store
 def test_structured_output(factory, tmp_path):
     class Answer(BaseModel):
         what: str
@@ -265,6 +278,7 @@ def test_structured_output(factory, tmp_path):
         assert life.blob(done['result']) == b'{"many":2,"what":"x"}'
 
 
+@one_store
 def test_output_function_is_an_effect(factory, tmp_path):
     """It runs once, after its intent; died in the middle of it, its effect is unknown."""
     done: list[int] = []
@@ -292,6 +306,7 @@ def dead_at_checkpoint(factory, tmp_path, provider) -> Life:
     return life
 
 
+@one_store
 @pytest.mark.parametrize('change,path', [
     (lambda r: r['history'][0]['parts'][0].update(more=1), 'history[0].parts[0].more'),
     (lambda r: r['usage'].update(requests=7), 'usage.requests'),
@@ -316,6 +331,7 @@ def test_sdk_that_disagrees_stops_before_anything_is_sent(factory, tmp_path, mon
         assert len(provider.bodies) == sent
 
 
+@one_store
 def test_another_version_of_the_sdk_does_not_resume(factory, tmp_path, monkeypatch):
     """CRED-11: ordinary restore keeps its exact version check."""
     with Provider(TURN) as provider:
@@ -325,6 +341,7 @@ def test_another_version_of_the_sdk_does_not_resume(factory, tmp_path, monkeypat
         assert life.report()['code'] == 'restore_version_mismatch' and life.report()['details']['got'] == '2.0.0'
 
 
+@one_store
 def test_another_contract_does_not_run(factory, tmp_path):
     with Provider(TURN) as provider:
         small = Small(lambda: chat_model(provider.url))
@@ -334,6 +351,7 @@ def test_another_contract_does_not_run(factory, tmp_path):
         assert provider.bodies == []
 
 
+@one_store
 def test_instructions_made_anew_for_each_request(factory, tmp_path):
     """Their text is no part of what the contract freezes, and each checkpoint has what was sent."""
     with Provider(TURN) as provider:
@@ -345,6 +363,7 @@ def test_instructions_made_anew_for_each_request(factory, tmp_path):
         assert len({r['contract']['instructions'][0]['content'] for r in saved}) == 3
 
 
+@one_store
 def test_model_without_a_wire_is_refused(factory, tmp_path):
     life = Life(factory, tmp_path, Small(TestModel))
     life.work()

@@ -24,7 +24,7 @@ BOUNDARY = {'acknowledge_reviewed_provider_epoch': True, 'acknowledge_no_origina
 OBSERVATION = {'acknowledge_unavailable_observation': True, 'acknowledge_no_original_callback_replay': True,
                'acknowledge_same_request_attempt_and_budgets': True, 'acknowledge_finite_ownership_lease': True}
 REVIEW: Any = {
-    'admissions': 0, 'endpoint': 'https://provider.example/v1', 'executable_identity': 'worker 7', 'executable_probe_report_digest': 'e' * 64,
+    'admissions': 0, 'endpoint': 'https://provider.example/v1', 'executable_identity': 'worker-7', 'executable_probe_report_digest': 'e' * 64,
     'jobs': 0, 'model': 'm-1', 'principal': 'p-1', 'provider_dispatches': 0, 'provider_epoch': '2026-12', 'source_revision': 'r1',
     'source_validator_report_digest': 'f' * 64, 'tool_callbacks': 0, 'wire_digest': '1' * 64, 'wire_length': 10}
 
@@ -115,7 +115,7 @@ def test_version_is_checked_before_sending(version):
     assert error.value.argument == 'version' and recorder.requests == []
 
 
-@pytest.mark.parametrize('value', [False, None, 1, 'true', 'True', [True], object()], ids=str)
+@pytest.mark.parametrize('value', [False, None, 1, 'true', 'True', [True], {}], ids=str)
 @pytest.mark.parametrize('name,arguments,method,path', SUBMISSIONS, ids=[one[0] for one in SUBMISSIONS])
 def test_acknowledgements_are_checked_before_sending(name, arguments, method, path, value):
     """OBS-27: a truthy value that is not the Boolean is refused too, for every acknowledgement of every action."""

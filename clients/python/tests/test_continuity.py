@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agents import SDK, Field
 from forge_continuity import RefusedError, UncertainError
-from forge_server import ROOT, Proxy, Server
+from forge_server import FORGE, ROOT, Proxy, Server
 from living import Life, Small
-from provider import Provider, chat
-from test_wires import chat_model
+from provider import Provider, anthropic, chat, google, responses
+from test_wires import WIRES, chat_model
 
 registered = pytest.mark.skipif(SDK != '2.55.0', reason='only 2.55.0 has a registered transition')
 
@@ -75,7 +78,68 @@ def test_version_2_of_a_living_run(factory, tmp_path):
         field.close()
 
 
-def test_wires_that_are_not_read_yet_show_their_hold(factory, tmp_path):
+def not_admitted(factory, run: str) -> None:
+    """The candidate with its holds cannot be asked for either."""
+    c = factory.client('ada').invalid_read_continuity_candidate(run)
+    assert not c['eligible']
+    with pytest.raises(RefusedError):
+        factory.client('ada').request_invalid_read_continuity(
+            run, 'req-1', version=1, candidate_digest=c['candidate_digest'], journal_digest=c['journal_digest'],
+            policy_digest=c['policy_digest'], run_digest=c['run_digest'], valid_for_seconds=60, acknowledge_no_new_grant=True,
+            acknowledge_original_consumption=True, acknowledge_renewed_same_attempt_lease=True)
+
+
+@registered
+@pytest.mark.parametrize('wire', ['responses', 'anthropic', 'google'])
+def test_wires_that_are_not_read_yet_show_their_hold(factory, tmp_path, monkeypatch, wire):
+    """A living run of the registered source, held by the same rejected query as those that are continued, on a wire that
+    reconstruction does not read: its candidate says so by name, whatever else it says, and it is not admitted."""
+    import agent
+    import register
+    query, build = {'kind': 'build_log', 'target': 'nightly', 'page_size': 50}, agent.build
+    answers = {'responses': responses(('c1', 'read_run_evidence', json.dumps(query))), 'anthropic': anthropic(('c1', 'read_run_evidence', query)),
+               'google': google(('read_run_evidence', query))}
+    with Provider([answers[wire]]) as provider:
+        def other(*args: Any, **options: Any) -> Any:
+            one = build(*args, **options)
+            one.model = WIRES[wire][0](provider.url)
+            return one
+
+        monkeypatch.setattr(agent, 'build', other)
+        run = f'run-{wire}'
+        register.register(factory.client('ada'), factory.record, run, base_url=provider.base_url)
+        factory.enable()
+        effects: list[str] = []
+        life = Life(factory, tmp_path, None, run=run)
+        life.work(agent_for=lambda _: (agent.build(provider.base_url, '1.0.0'), effects.append))
+        assert life.kinds()[-2:] == ['call.refused', 'worker.failed'] and life.view()['position'] == 'held' and effects == []
+        assert life.holds() == ['response_unparsable'], factory.client('ada').invalid_read_continuity_candidate(run)['holds']
+        not_admitted(factory, run)
+
+
+@pytest.mark.skipif(SDK == '2.55.0', reason='the others of this file are about it')
+def test_other_versions_show_their_hold_or_are_continued(field: Field):
+    """The same held run, recorded with another version of the SDK. Without a transition in the catalogue it is held by that name; with
+    one, a worker with the target's version goes on with it, and nothing happens twice."""
+    import agent
+    run = field.register(prompt='1.0.0')
+    assert field.work(prompt='1.0.0', take=[run]) == 0
+    assert field.ada.run(run)['position'] == 'held' and field.provider_calls(run) == 8
+    source = next((s for s in json.loads(agent.CATALOGUE.read_bytes())['sources'] if s['pydantic_ai'] == SDK), None)
+    if source is None or source['transition'] is None:
+        assert ('source_unregistered' if source is None else 'sdk_pair_unsupported') in field.holds(run), field.holds(run)
+        not_admitted(field.factory, run)
+        return
+    before = field.effects(run)
+    field.admit(run)
+    with field.workers_of('2.55.0'):
+        assert field.work('second', take=[run]) == 0
+    view = field.ada.run(run)
+    assert view['position'] == 'completed' and field.provider_calls(run) == 10 and view['counters']['commands'] == 13
+    assert field.effects(run)[:len(before)] == before and sum(e.startswith('command ') for e in field.effects(run)) == 13
+
+
+def test_a_source_that_is_not_registered_shows_its_hold(factory, tmp_path):
     """A run that is held on a source that is not registered names that, and is not admitted."""
     from forge_continuity.pydanticai import Guard
 
@@ -89,12 +153,7 @@ def test_wires_that_are_not_read_yet_show_their_hold(factory, tmp_path):
         factory.enable()
         life.work()
         assert life.view()['position'] == 'held' and {'source_unregistered', 'unsupported_history_format'} & set(life.holds())
-        c = factory.client('ada').invalid_read_continuity_candidate(life.run)
-        with pytest.raises(RefusedError):
-            factory.client('ada').request_invalid_read_continuity(
-                life.run, 'req-1', version=1, candidate_digest=c['candidate_digest'], journal_digest=c['journal_digest'],
-                policy_digest=c['policy_digest'], run_digest=c['run_digest'], valid_for_seconds=60, acknowledge_no_new_grant=True,
-                acknowledge_original_consumption=True, acknowledge_renewed_same_attempt_lease=True)
+        not_admitted(factory, life.run)
 
 
 @registered
@@ -127,3 +186,16 @@ def test_server_itself_goes_down_and_comes_back(server: Server, tmp_path: Path, 
     finally:
         time.sleep(0.2)
         own.stop()
+
+
+def test_the_first_example_runs(server: Server, tmp_path: Path):
+    """examples/first.py as the README has it, on a factory that is no fixture. Run twice, it makes two runs."""
+    token = subprocess.run([FORGE, 'factory', 'create', f'mine-{secrets.token_hex(4)}', '--administrator', 'ada', *server.store],
+                           check=True, capture_output=True, text=True, env=server.env).stdout.strip()
+    for _ in range(2):
+        with Provider([chat(('c1', 'python_version', '{}')), chat(text='It is Python.')]) as provider:
+            env = {**os.environ, 'FORGE_SERVER': server.url, 'FORGE_TOKEN': token, 'OPENAI_API_KEY': 'k', 'OPENAI_BASE_URL': provider.base_url}
+            done = subprocess.run([sys.executable, str(ROOT / 'examples' / 'first.py')], cwd=tmp_path, env=env, capture_output=True, text=True,
+                                  timeout=120)
+            assert 'It is Python.' in done.stdout and 'is completed' in done.stdout, done.stdout[-2000:] + done.stderr[-3000:]
+            assert 'command.started' in done.stdout and len(provider.bodies) == 2

@@ -1,4 +1,4 @@
-"""Held living runs and the ways on that are not version 1 or 2: reconciliation, retry, handoff, and the never-claimed recovery."""
+"""Held living runs and the ways on that are not version 1 or 2: reconciliation, retry, handoff, and the three recoveries."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from agents import SDK, Field
 from forge_continuity import ArgumentRefused, RefusedError, canonical
 from living import Life, Small
 from provider import Provider, chat, drop
+from test_client import BOUNDARY, NEVER, OBSERVATION
 from test_wires import chat_model
 
 ACKNOWLEDGED = {'acknowledge_no_replay': True, 'acknowledge_original_record_unchanged': True, 'acknowledge_original_use_charged': True}
@@ -123,7 +124,10 @@ def test_handoff_to_a_pool(factory, tmp_path):
         assert life.view()['position'] == 'completed' and small.effects == ['put b']
 
 
-@pytest.mark.skipif(SDK != '2.55.0', reason='only 2.55.0 has a registered transition')
+registered = pytest.mark.skipif(SDK != '2.55.0', reason='only 2.55.0 has a registered transition')
+
+
+@registered
 def test_never_claimed_recovery(field: Field):
     """NOCLAIM-09, NOCLAIM-11: nobody claimed the continuation before its lease ended; its administrator recovers it, once."""
     run = field.register(prompt='1.0.0')
@@ -136,8 +140,7 @@ def test_never_claimed_recovery(field: Field):
     assert c['eligible'], c['holds']
     arguments: dict[str, Any] = {
         **{name: c[name] for name in ('candidate_digest', 'journal_digest', 'policy_digest', 'run_digest')}, 'valid_for_seconds': 120,
-        'acknowledge_never_claimed': True, 'acknowledge_same_request_and_attempt': True,
-        'acknowledge_original_consumption_and_budgets': True, 'acknowledge_renewed_same_attempt_lease': True}
+        **NEVER}
     saved = field.ada.request_invalid_read_recovery(run, request, f'rec-{run}', **arguments)
     assert field.ada.invalid_read_recovery(run, request).body == saved.body
     assert field.ada.request_invalid_read_recovery(run, request, f'rec-{run}', **arguments).body == saved.body
@@ -147,3 +150,87 @@ def test_never_claimed_recovery(field: Field):
     assert field.work('second', take=[run]) == 0
     view = field.ada.run(run)
     assert view['position'] == 'completed' and view['counters']['commands'] == 13 and field.provider_calls(run) == 10
+
+
+def review_of(field: Field, run: str) -> tuple[Any, str]:
+    """Keeps the reports of a refused request, and returns its review and the report of the correction."""
+    import agent
+    (issued,) = [r['payload'] for r in field.ada.all_rows(run) if r['kind'] == 'request.issued'][-1:]
+    who, revision = agent.provider(field.stub.base_url), str(field.ada.run(run)['registration']['source']['revision'])
+    assert issued['provider'] == who.digest()
+
+    def report(kind: str, epoch: str) -> str:
+        return field.ada.put_report(canonical.encode({
+            'format': 'forge-report/1', 'kind': kind, 'at_us': time.time_ns() // 1000, 'executable_identity': who.executable_identity,
+            'provider_epoch': epoch, 'source_revision': revision}))
+
+    counts = dict.fromkeys(('admissions', 'jobs', 'provider_dispatches', 'tool_callbacks'), 0)
+    review = {**vars(who), **counts, 'source_revision': revision, 'wire_digest': issued['wire'], 'wire_length': issued['wire_length'],
+              'source_validator_report_digest': report('source_validator', who.provider_epoch),
+              'executable_probe_report_digest': report('executable_probe', who.provider_epoch)}
+    return review, report('corrective_validation', '2027-01')
+
+
+@registered
+def test_refused_boundary_and_lost_observation(factory, tmp_path):
+    """The whole way of one living run, under one ticket: a rejected query is continued; the provider refuses the continuation's first
+    request, which is sent once more after a review, byte for byte; the answer to it is consumed, and the result of its evidence read
+    is lost; after a second review the model is told so and ends. REFUSED-22, REFUSED-24, ROBS-21, ROBS-26, ROBS-27."""
+    evidence, files = '{"kind":"build_log","target":"nightly","page_size":%d}', ('list_files', '{"path":"."}')
+    provider = Provider([
+        chat(('c1', 'read_run_evidence', evidence % 50)),
+        (422, {'error': {'message': 'this model version is retired'}}),
+        chat(('c2', *files), ('c3', 'read_run_evidence', evidence % 10)),
+        chat(text='done')])
+    field = Field(factory, tmp_path, provider)
+    try:
+        run, ada = field.register(prompt='1.0.0'), field.ada
+        request = f'req-{run}'
+        assert field.work(prompt='1.0.0', take=[run]) == 0
+        field.admit(run, request)
+        spent = ada.run(run)['counters']
+        assert field.work('second', take=[run]) == 0
+        assert field.kinds(run)[-2:] == ['request.refused', 'worker.failed'] and field.kinds(run).count('response.kept') == 1
+
+        review, correction = review_of(field, run)
+        c = ada.rejected_boundary_recovery_candidate(run, request, review)
+        assert 'setting_off' in [h['code'] for h in c['holds']]
+        field.enable(allow_pre_admission_recovery=True, allow_readonly_observation_recovery=True)
+        c = ada.rejected_boundary_recovery_candidate(run, request, review)
+        assert c['eligible'], c['holds']
+        settle: dict[str, Any] = {
+            'candidate_digest': c['candidate_digest'], 'review': review, 'corrective_epoch': '2027-01',
+            'corrective_validation_digest': correction, 'valid_for_seconds': 120, **BOUNDARY}
+        saved = ada.request_rejected_boundary_recovery(run, request, 'settle-1', **settle)
+        assert ada.rejected_boundary_recovery(run, request).body == saved.body
+        with pytest.raises(RefusedError) as error:
+            ada.request_rejected_boundary_recovery(run, request, 'settle-2', **settle)
+        assert error.value.code == 'recovery_recorded'
+
+        assert field.work('second', take=[run], lose='the disk is full') == 0
+        assert provider.bodies[1] == provider.bodies[2] and len(provider.bodies) == 3
+        assert field.kinds(run)[-2:] == ['agentic_tool_unknown', 'worker.failed'] and 'unknown_effect' in field.holds(run)
+        effects = field.effects(run)
+        assert effects == ['list_files .', 'read_run_evidence build_log']
+
+        c = ada.readonly_observation_recovery_candidate(run, request)
+        assert c['eligible'], c['holds']
+        observe: dict[str, Any] = {'candidate_digest': c['candidate_digest'], 'valid_for_seconds': 120, **OBSERVATION}
+        saved = ada.request_readonly_observation_recovery(run, request, 'observe-1', **observe)
+        assert ada.readonly_observation_recovery(run, request).body == saved.body
+        assert ada.request_readonly_observation_recovery(run, request, 'observe-1', **observe).body == saved.body
+        with pytest.raises(RefusedError) as error:
+            ada.request_readonly_observation_recovery(run, request, 'observe-2', **observe)
+        assert error.value.code == 'recovery_recorded'
+
+        assert field.work('second', take=[run]) == 0
+        view = ada.run(run)
+        assert view['position'] == 'completed' and len(provider.bodies) == 4 and field.effects(run) == effects
+        told = {m['tool_call_id']: json.loads(m['content']) for m in json.loads(provider.bodies[3])['messages'] if m['role'] == 'tool'}
+        assert told['c1'] == {'status': 'invalid_query'} and 'totals.py' in told['c2']
+        assert told['c3'] == {'status': 'observation_unavailable', 'reason': 'original_read_result_not_retained'}
+        # The refused request stays counted; each call is once, and no command was charged.
+        assert view['counters'] == {**spent, 'requests': 4, 'tool_calls': 3, 'source_reads': 2, 'completed_rounds': 1,
+                                    'input_tokens': 30, 'output_tokens': 15}
+    finally:
+        field.close()

@@ -14,6 +14,8 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from living import Life, Small
 from provider import Provider, anthropic, chat, google, responses
 
+pytestmark = pytest.mark.one_store
+
 
 def chat_model(url: str) -> Any:
     return OpenAIChatModel('m-1', provider=OpenAIProvider(openai_client=AsyncOpenAI(base_url=url + '/v1', api_key='k')))

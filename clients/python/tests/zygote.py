@@ -50,6 +50,15 @@ async def work(o: dict[str, Any]) -> None:
         prompt = session.record['prompt_catalog']['version'] if session.record else o['prompt']
         return agent.build(o['provider'], prompt, key=session.run_id), effect
 
+    if 'lose' in o:
+        async def lose(*_: Any, **__: Any) -> Any:
+            """The read begins, its sibling's result is kept, and then its own cannot be."""
+            while not any('call.returned' in one for one in acknowledged):
+                await asyncio.sleep(0.01)
+            raise OSError(o['lose'])
+
+        agent.recorded.read_run_evidence = lose  # type: ignore[assignment]
+
     async with AsyncForge(o['server'], o['token']) as forge:
         worker = Worker(forge, agent_for, spool=o['spool'], lease_seconds=o.get('lease', 60), wait_seconds=1, observer=observer,
                         drain_seconds=o.get('drain', 60))

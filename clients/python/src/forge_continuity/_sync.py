@@ -244,6 +244,10 @@ class Forge:
         """Returns the caller's factory."""
         return cast('dict[str, Any]', self._json(wire.get('/factory')))
 
+    def factory_rows(self, *, start: int = 1, limit: int = 1000) -> list[Row]:
+        """Returns rows of the factory's own journal from the given number on."""
+        return cast('list[Row]', (self._json(wire.get('/factory/rows', **{'from': start}, limit=limit)))['rows'])
+
     def policy(self) -> dict[str, Any]:
         """Returns the continuity policy with its revision and digest."""
         return cast('dict[str, Any]', self._json(wire.get('/invalid-read-continuity/policy')))
@@ -368,7 +372,7 @@ class Forge:
         """Recovers a request that the provider refused, once. Make and keep ``recovery_id`` before calling."""
         body: dict[str, Any] = {
             'candidate_digest': wire.a_digest('candidate_digest', candidate_digest), 'review': wire.review_body(review),
-            'corrective_epoch': wire.a_text('corrective_epoch', corrective_epoch),
+            'corrective_epoch': wire.a_label('corrective_epoch', corrective_epoch),
             'corrective_validation_digest': wire.a_digest('corrective_validation_digest', corrective_validation_digest),
             **wire.acknowledged({
                 'acknowledge_reviewed_provider_epoch': acknowledge_reviewed_provider_epoch,

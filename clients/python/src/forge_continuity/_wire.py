@@ -120,6 +120,12 @@ def a_text(name: str, value: object) -> str:
     return value
 
 
+def a_label(name: str, value: object) -> str:
+    if not digest.is_label(value):
+        raise ArgumentRefused(name, 'must be 1 to 128 of A-Z a-z 0-9 . _ / -')
+    return str(value)
+
+
 DIGESTS = ('candidate_digest', 'journal_digest', 'policy_digest', 'run_digest')
 
 
@@ -160,18 +166,21 @@ def continuity_body(version: object, valid_for_seconds: object, given_digests: M
     return ('requests' if version == 1 else 'requests-v2'), body
 
 
-_REVIEW_TEXTS = ('endpoint', 'executable_identity', 'model', 'principal', 'provider_epoch', 'source_revision')
+_REVIEW_TEXTS = ('endpoint', 'model', 'principal')
+_REVIEW_LABELS = ('executable_identity', 'provider_epoch', 'source_revision')
 _REVIEW_DIGESTS = ('executable_probe_report_digest', 'source_validator_report_digest', 'wire_digest')
 _REVIEW_COUNTS = ('admissions', 'jobs', 'provider_dispatches', 'tool_callbacks')
 
 
 def review_body(review: ReviewedProviderRejectionV1) -> dict[str, Any]:
-    members = {*_REVIEW_TEXTS, *_REVIEW_DIGESTS, *_REVIEW_COUNTS, 'wire_length'}
+    members = {*_REVIEW_TEXTS, *_REVIEW_LABELS, *_REVIEW_DIGESTS, *_REVIEW_COUNTS, 'wire_length'}
     if not isinstance(review, dict) or set(review) != members:
         raise ArgumentRefused('review', 'must have exactly the members of ReviewedProviderRejectionV1')
     body: dict[str, Any] = dict(review)
     for name in _REVIEW_TEXTS:
         a_text(f'review.{name}', body[name])
+    for name in _REVIEW_LABELS:
+        a_label(f'review.{name}', body[name])
     for name in _REVIEW_DIGESTS:
         a_digest(f'review.{name}', body[name])
     for name in _REVIEW_COUNTS:

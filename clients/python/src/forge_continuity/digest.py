@@ -8,6 +8,7 @@ import re
 SALT_BYTES = 32
 _DIGEST = re.compile(r'[0-9a-f]{64}\Z')
 _ID = re.compile(r'[A-Za-z0-9._-]{1,64}\Z')
+_LABEL = re.compile(r'[A-Za-z0-9._/-]{1,128}\Z')
 
 
 def tagged(tag: str, *parts: bytes) -> str:
@@ -39,3 +40,8 @@ def is_digest(value: object) -> bool:
 def is_id(value: object) -> bool:
     """Reports whether ``value`` is an id: 1 to 64 of ``A-Z a-z 0-9 . _ -``, and neither ``.`` nor ``..``."""
     return isinstance(value, str) and _ID.match(value) is not None and value not in ('.', '..')
+
+
+def is_label(value: object) -> bool:
+    """Reports whether ``value`` is a label: 1 to 128 of ``A-Z a-z 0-9 . _ / -``, a name that is quoted from elsewhere."""
+    return isinstance(value, str) and _LABEL.match(value) is not None

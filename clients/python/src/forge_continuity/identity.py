@@ -13,6 +13,24 @@ from . import canonical, digest
 
 
 @dataclass(frozen=True)
+class ProviderIdentity:
+    """Which provider a worker is about to ask. Its digest stands with each request, so that a refusal before admission can be
+    reviewed later: the reviewer names the same five texts (``ReviewedProviderRejectionV1``). Executable and epoch are labels."""
+
+    endpoint: str
+    executable_identity: str
+    model: str
+    principal: str
+    provider_epoch: str
+
+    def digest(self) -> str:
+        for name in ('executable_identity', 'provider_epoch'):
+            if not digest.is_label(getattr(self, name)):
+                raise ValueError(f'{name} must be 1 to 128 of A-Z a-z 0-9 . _ / -')
+        return digest.plain(canonical.encode(dict(vars(self))))
+
+
+@dataclass(frozen=True)
 class SourceIdentity:
     """The members of a checkpoint record that say where it comes from (docs/FORMATS.md)."""
 

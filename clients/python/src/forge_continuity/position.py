@@ -147,6 +147,11 @@ class Position:
             turn.over = True
             self.checkpoint, self.checkpoint_seq = data['derived'], seq
             self.tickets += 1
+        elif kind == 'refusal.settled':
+            turn.over, self.checkpoint_seq = True, seq
+        elif kind == 'readonly_observation_recovery':
+            turn.over = True
+            self.checkpoint, self.checkpoint_seq = data['derived'], seq
         elif kind == 'effect.reconciled':
             self._reconciled(data)
 

@@ -32,8 +32,9 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RunUsage, UsageLimits
 
 from . import _tap, canonical, digest
+from ._wire import MAX_BLOB
 from .errors import Stopped
-from .identity import SourceIdentity
+from .identity import ProviderIdentity, SourceIdentity
 from .session import UNKNOWN_OUTCOME, Session, active, running_call
 from .types import CallClass
 
@@ -63,11 +64,14 @@ class Guard:
 class ForgeCapability(AbstractCapability[Any]):
     """What one agent's recording needs to know. It keeps nothing of a run, so one object serves any number of them."""
 
-    def __init__(self, *, source: SourceIdentity, tools: Mapping[str, CallClass] | None = None, guards: Mapping[str, Guard] | None = None):
-        """``tools`` says what running each tool may do; a tool that is not in it is ``unknown``."""
+    def __init__(self, *, source: SourceIdentity, tools: Mapping[str, CallClass] | None = None, guards: Mapping[str, Guard] | None = None,
+                 provider: ProviderIdentity | None = None):
+        """``tools`` says what running each tool may do; a tool that is not in it is ``unknown``. With ``provider`` each request
+        says who was asked, which the review of a refusal needs."""
         self.source = source
         self.tools = dict(tools or {})
         self.guards = dict(guards or {})
+        self.provider = '' if provider is None else provider.digest()
 
     @classmethod
     def get_serialization_name(cls) -> str | None:
@@ -137,7 +141,7 @@ class _Recording(AbstractCapability[Any]):
             if position.turn.open:
                 _tap.tap(model)
                 session.response = await session.content(position.turn.response)
-                return _Exchange(session, retained=session.response)
+                return _Exchange(session, self.config.provider, retained=session.response)
         if not resuming or position.checkpoint_used:
             if position.turn.open:
                 await session.close_calls(self._answers(ctx.messages))
@@ -146,7 +150,7 @@ class _Recording(AbstractCapability[Any]):
             await session.release()
             raise Stopped('released', 'The run was given back at a clean point.')
         _tap.tap(model)
-        return _Exchange(session)
+        return _Exchange(session, self.config.provider)
 
     def _record(self, contract: dict[str, Any], history: list[Any], usage: RunUsage) -> dict[str, Any]:
         before = self.session.record
@@ -221,17 +225,25 @@ class _Recording(AbstractCapability[Any]):
         token = running_call.set((session, known.position))
         try:
             result = await handler(args)
+            content = _content(result.return_value if isinstance(result, ToolReturn) else result, call)
+            kept = canonical.record(content)
+            if len(kept) > MAX_BLOB:
+                raise ValueError(f'the result of {call.tool_name} is longer than {MAX_BLOB} bytes')
         except ToolRetryError as error:
             await session.returned(known.position, _part(error.tool_retry), failed=True)
             raise
         except ToolFailedError as error:
             await session.returned(known.position, _part(error.tool_failed), failed=True)
             raise
+        except Stopped:
+            raise
+        except Exception:
+            await session.lost(known.position)
+            raise
         finally:
             running_call.reset(token)
         extra = isinstance(result, ToolReturn) and (result.content is not None or result.metadata is not None)
-        content = _content(result.return_value if isinstance(result, ToolReturn) else result, call)
-        await session.returned(known.position, canonical.record(content), failed=False)
+        await session.returned(known.position, kept, failed=False)
         if extra:
             raise session.stop('history_unsupported', 'A ToolReturn with content or metadata of its own cannot be resumed.', tool=call.tool_name)
         return _live(content, call)
@@ -342,8 +354,8 @@ class _Exchange:
     """One request on the wire (``_tap.Exchange``). An SDK may turn an exception of its transport into its own, so a stop is kept
     here too."""
 
-    def __init__(self, session: Session, retained: bytes | None = None):
-        self.session, self.retained = session, retained
+    def __init__(self, session: Session, provider: str, retained: bytes | None = None):
+        self.session, self.provider, self.retained = session, provider, retained
         self.left = self.whole = False
         self.stream: Any = None
         self.stopped: Stopped | None = None
@@ -355,7 +367,7 @@ class _Exchange:
                 raise self.session.stop('second_request', 'The SDK was about to send a request again under one intent.')
             self.left = True
             if self.retained is None:
-                await self.session.issue(body)
+                await self.session.issue(body, self.provider)
                 return None
             if digest.plain(body) != self.session.position.turn.wire:
                 raise _disagrees('wire')

@@ -103,12 +103,11 @@ class Session:
         await self.append(*facts, ('checkpoint.saved', {'checkpoint': name}))
         self.record = record
 
-    async def issue(self, wire: bytes) -> None:
-        """Records a request before its bytes leave."""
-        blob = self.journal.put(wire)
-        await self.append(('request.issued', {
-            'checkpoint': self.position.checkpoint, 'request': self.position.requests + 1, 'wire': digest.plain(wire), 'wire_blob': blob,
-            'wire_length': len(wire)}))
+    async def issue(self, wire: bytes, provider: str = '') -> None:
+        """Records a request before its bytes leave. ``provider`` is the digest of who is asked."""
+        data = {'checkpoint': self.position.checkpoint, 'request': self.position.requests + 1, 'wire': digest.plain(wire),
+                'wire_blob': self.journal.put(wire), 'wire_length': len(wire)}
+        await self.append(('request.issued', {**data, 'provider': provider} if provider else data))
         self.called = []
 
     async def keep_response(self, body: bytes, *, partial: bool) -> None:
@@ -173,6 +172,10 @@ class Session:
     async def returned(self, position: int, result: bytes, *, failed: bool) -> None:
         await self.append(self._outcome(position, result, failed))
 
+    async def lost(self, position: int) -> None:
+        """Records that the result of a call that was started could not be kept. Its outcome stays unknown."""
+        await self.append(('agentic_tool_unknown', {'position': position, 'request': self.position.turn.request}))
+
     async def close_calls(self, results: list[tuple[int, bytes, bool]]) -> None:
         """Records what the SDK itself answered to calls that never reached their tool, such as arguments that do not fit."""
         facts: list[tuple[str, dict[str, Any]]] = []
@@ -207,12 +210,18 @@ class Session:
         """Ends the run with its result."""
         await self.append(('run.completed', {'result': self.journal.put(result), 'round': self.position.rounds + 1}))
 
-    async def fail(self, code: str, message: str, *, final: bool = False, details: Mapping[str, str] | None = None) -> str:
+    async def fail(self, code: str, message: str, *, final: bool = False, refused: bool = False,
+                   details: Mapping[str, str] | None = None) -> str:
         """Ends the claim with the worker's own report, and returns the kind of fact that did. ``final`` ends the run, which
-        needs that nothing is open; then another attempt has to be opened by a person."""
-        report = canonical.record({'code': code, 'message': message, 'details': dict(details or {})})
+        needs that nothing is open; then another attempt has to be opened by a person. ``refused`` says of the turn's request
+        that the provider refused it; by itself that proves nothing, and its outcome stays unknown until a person reviews it."""
+        report = self.journal.put(canonical.record({'code': code, 'message': message, 'details': dict(details or {})}))
         kind = 'run.failed' if final and self.position.clean else 'worker.failed'
-        await self.append((kind, {'report': self.journal.put(report)}), last=True)
+        facts: list[tuple[str, dict[str, Any]]] = [(kind, {'report': report})]
+        turn = self.position.turn
+        if refused and turn.open and not turn.response and not turn.partial:
+            facts.insert(0, ('request.refused', {'report': report, 'request': turn.request}))
+        await self.append(*facts, last=True)
         return kind
 
     async def release(self, pool: str = '') -> bool:

@@ -28,6 +28,9 @@ MAX_FAILURES = 3
 SILENT = ('fence_lost', 'lease_expired', 'server_unreachable', 'released', 'run_cancelled', 'run_finished', 'identity_missing')
 """Stops after which there is nothing to report, or nobody to report it to."""
 
+LATER = (408, 409, 425, 429)
+"""Statuses below 500 that do not say that the request itself was found wrong, only that it was not taken now."""
+
 AgentFor = Callable[[Session], Any]
 """Returns the agent for a claimed run, and may look at ``session.record`` for it. It may also return ``(agent, deps)``."""
 
@@ -152,7 +155,8 @@ class Worker:
             if session.provider_refusal is not None:
                 status, body = session.provider_refusal
                 await self._report(session, 'provider_refused', f'The provider answered {status}.',
-                                   {'status': str(status), 'body': body[:65536].decode('utf-8', 'replace')})
+                                   {'status': str(status), 'body': body[:65536].decode('utf-8', 'replace')},
+                                   refused=400 <= status < 500 and status not in LATER)
             else:
                 await self._report(session, type(error).__name__, str(error), {}, final=True)
         finally:
@@ -173,11 +177,12 @@ class Worker:
             if told is not None:
                 await told
 
-    async def _report(self, session: Session, code: str, message: str, details: dict[str, str], *, final: bool = False) -> None:
+    async def _report(self, session: Session, code: str, message: str, details: dict[str, str], *, final: bool = False,
+                      refused: bool = False) -> None:
         self._failures[session.run_id] = self._failures.get(session.run_id, 0) + 1
         if session.journal.ended:
             return
         try:
-            await session.fail(code, message, details=details, final=final)
+            await session.fail(code, message, details=details, final=final, refused=refused)
         except Stopped as stop:
             log.warning('run %s: the report did not arrive: %s', session.run_id, stop)
