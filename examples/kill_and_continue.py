@@ -48,9 +48,7 @@ def main() -> None:
         ada.put_principal('roles', 'ada', ['administrator', 'operator'], replaces=1)
         ada.put_principal('first', 'worker', ['worker'])
         worker = ada.issue_token('worker', 3600)['token']
-        host = ada.factory()['host']
-        ada.put_profile('profile', {'id': 'fixture', 'fixture': True, 'qualifications': [], **{k: host[k] for k in (
-            'build', 'catalogue', 'module', 'rules', 'store', 'store_major')}})
+        ada.put_profile('profile', {'id': 'fixture', 'fixture': True, 'qualifications': [], **ada.factory()['host']})
         policy = {k: v for k, v in ada.policy().items() if k != 'policy_digest'}
         ada.put_policy({**policy, 'enabled': True, 'max_valid_for_seconds': 600})  # type: ignore[typeddict-item]
 

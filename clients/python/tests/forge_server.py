@@ -82,10 +82,7 @@ class Factory:
         return Forge(url or self.server.url, self.tokens[who], **options)
 
     def enable(self, window: int = 600) -> None:
-        host = self.admin.factory()['host']
-        self.admin.put_profile('profile', {
-            'build': host['build'], 'catalogue': host['catalogue'], 'fixture': True, 'id': 'fixture', 'module': host['module'],
-            'qualifications': [], 'rules': host['rules'], 'store': host['store'], 'store_major': host['store_major']})
+        self.admin.put_profile('profile', {'id': 'fixture', 'fixture': True, 'qualifications': [], **self.admin.factory()['host']})
         policy = self.admin.policy()
         policy.pop('policy_digest')
         self.admin.put_policy({**policy, 'enabled': True, 'max_valid_for_seconds': window})  # type: ignore[typeddict-item]

@@ -83,10 +83,10 @@ def register(factory: Factory, contract: dict[str, Any], *, limits: dict[str, in
 class Life:
     """One agent, one run, and workers in this process."""
 
-    def __init__(self, factory: Factory, folder: Path, small: Any, *, run: str = '', **registration: Any):
-        """``run`` is one that is registered already; else one is, with the contract of the agent."""
+    def __init__(self, factory: Factory, folder: Path, small: Any, *, run: str = '', options: Any = None, **registration: Any):
+        """``run`` is one that is registered already; else one is, with the contract of the agent under those options of its run."""
         self.factory, self.folder, self.small = factory, folder, small
-        self.run = run or register(factory, asyncio.run(capture_contract(small.build(), 'Do the thing.')), **registration)
+        self.run = run or register(factory, asyncio.run(capture_contract(small.build(), 'Do the thing.', **(options or {}))), **registration)
         self.labels: list[str] = []
         self.results: list[Any] = []
         self.sessions: list[Session] = []

@@ -227,7 +227,7 @@ def stream(factory, tmp_path, answers: list[Any]) -> tuple[Life, list[str], Prov
 
     with Provider(answers) as provider:
         small = Small(lambda: chat_model(provider.url))
-        life = Life(factory, tmp_path, small)
+        life = Life(factory, tmp_path, small, options={'event_stream_handler': events})
 
         async def main() -> Exception | None:
             async with AsyncForge(factory.server.url, factory.tokens['worker']) as forge:

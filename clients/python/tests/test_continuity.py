@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 
@@ -83,38 +83,78 @@ def not_admitted(factory, run: str) -> None:
     c = factory.client('ada').invalid_read_continuity_candidate(run)
     assert not c['eligible']
     with pytest.raises(RefusedError):
-        factory.client('ada').request_invalid_read_continuity(
-            run, 'req-1', version=1, candidate_digest=c['candidate_digest'], journal_digest=c['journal_digest'],
-            policy_digest=c['policy_digest'], run_digest=c['run_digest'], valid_for_seconds=60, acknowledge_no_new_grant=True,
-            acknowledge_original_consumption=True, acknowledge_renewed_same_attempt_lease=True)
+        ask(factory, run, c)
+
+
+def ask(factory: Any, run: str, c: Any) -> None:
+    """Asks for version 1 on a candidate."""
+    factory.client('ada').request_invalid_read_continuity(
+        run, 'req-1', version=1, candidate_digest=c['candidate_digest'], journal_digest=c['journal_digest'],
+        policy_digest=c['policy_digest'], run_digest=c['run_digest'], valid_for_seconds=60, acknowledge_no_new_grant=True,
+        acknowledge_original_consumption=True, acknowledge_renewed_same_attempt_lease=True)
+
+
+QUERY: dict[str, Any] = {'kind': 'build_log', 'target': 'nightly', 'page_size': 50}
+REJECTED = {'responses': (responses(('c1', 'read_run_evidence', json.dumps(QUERY))), responses(text='done')),
+            'anthropic': (anthropic(('c1', 'read_run_evidence', QUERY)), anthropic(text='done')),
+            'google': (google(('read_run_evidence', QUERY)), google(text='done'))}
+KNOWN = {'responses': 'gpt-4.1', 'anthropic': 'claude-haiku-4-5', 'google': 'gemini-2.5-flash'}
+"""Models whose profiles reconstruction knows."""
+
+
+def rejected_on(wire: str, name: str, factory: Any, tmp_path: Path, monkeypatch: Any, provider: Provider) -> tuple[Life, Callable[..., None]]:
+    """A living run of the registered source on another wire, held by a rejected query; and how a worker takes it."""
+    import agent
+    import register
+    build = agent.build
+
+    def other(*args: Any, **options: Any) -> Any:
+        one = build(*args, **options)
+        one.model = WIRES[wire][0](provider.url)
+        if name:
+            one.model._model_name, one.model._profile = name, None
+            vars(one.model).pop('profile', None)
+        return one
+
+    monkeypatch.setattr(agent, 'build', other)
+    run = f'run-{wire}'
+    register.register(factory.client('ada'), factory.record, run, base_url=provider.base_url)
+    factory.enable()
+    effects: list[str] = []
+    life = Life(factory, tmp_path, None, run=run)
+
+    def work(who: str, prompt: str) -> None:
+        life.work(who, spool=who, agent_for=lambda _: (agent.build(provider.base_url, prompt), effects.append))
+
+    work('worker', '1.0.0')
+    assert life.kinds()[-2:] == ['call.refused', 'worker.failed'] and life.view()['position'] == 'held' and effects == []
+    return life, work
 
 
 @registered
-@pytest.mark.parametrize('wire', ['responses', 'anthropic', 'google'])
-def test_wires_that_are_not_read_yet_show_their_hold(factory, tmp_path, monkeypatch, wire):
-    """A living run of the registered source, held by the same rejected query as those that are continued, on a wire that
-    reconstruction does not read: its candidate says so by name, whatever else it says, and it is not admitted."""
-    import agent
-    import register
-    query, build = {'kind': 'build_log', 'target': 'nightly', 'page_size': 50}, agent.build
-    answers = {'responses': responses(('c1', 'read_run_evidence', json.dumps(query))), 'anthropic': anthropic(('c1', 'read_run_evidence', query)),
-               'google': google(('read_run_evidence', query))}
-    with Provider([answers[wire]]) as provider:
-        def other(*args: Any, **options: Any) -> Any:
-            one = build(*args, **options)
-            one.model = WIRES[wire][0](provider.url)
-            return one
+@pytest.mark.parametrize('wire', REJECTED)
+def test_models_that_are_not_known_show_their_hold(factory, tmp_path, monkeypatch, wire):
+    """A living run of the registered source, held by the same rejected query as those that are continued, with a model on another wire
+    whose profile reconstruction does not know: its candidate says so by name, and it is not admitted."""
+    with Provider([REJECTED[wire][0]]) as provider:
+        life, _ = rejected_on(wire, '', factory, tmp_path, monkeypatch, provider)
+        (hold,) = factory.client('ada').invalid_read_continuity_candidate(life.run)['holds']
+        assert hold['code'] == 'response_unparsable' and {'name': 'reason', 'value': 'model_without_profile'} in hold['details'], hold
+        not_admitted(factory, life.run)
 
-        monkeypatch.setattr(agent, 'build', other)
-        run = f'run-{wire}'
-        register.register(factory.client('ada'), factory.record, run, base_url=provider.base_url)
-        factory.enable()
-        effects: list[str] = []
-        life = Life(factory, tmp_path, None, run=run)
-        life.work(agent_for=lambda _: (agent.build(provider.base_url, '1.0.0'), effects.append))
-        assert life.kinds()[-2:] == ['call.refused', 'worker.failed'] and life.view()['position'] == 'held' and effects == []
-        assert life.holds() == ['response_unparsable'], factory.client('ada').invalid_read_continuity_candidate(run)['holds']
-        not_admitted(factory, run)
+
+@registered
+@pytest.mark.parametrize('wire', REJECTED)
+def test_other_wires_are_continued(factory, tmp_path, monkeypatch, wire):
+    """The same, with a model that is known: the operator continues it, and the model is told of its query."""
+    with Provider(list(REJECTED[wire])) as provider:
+        life, work = rejected_on(wire, KNOWN[wire], factory, tmp_path, monkeypatch, provider)
+        c = factory.client('ada').invalid_read_continuity_candidate(life.run)
+        assert c['eligible'], c['holds']
+        ask(factory, life.run, c)
+        work('second', '1.0.1')
+        assert life.view()['position'] == 'completed', life.report()
+        assert life.results == ['done'] and len(provider.bodies) == 2 and b'invalid_query' in provider.bodies[1]
 
 
 @pytest.mark.skipif(SDK == '2.55.0', reason='the others of this file are about it')

@@ -44,6 +44,9 @@ SDK = version('pydantic-ai-slim')
 PROVENANCE = ('_telemetry_mcp_url_ids', '_telemetry_mcp_url_tool_names', '_telemetry_mcp_url_toolset_ids')
 """Members of the request parameters that the SDK keeps out of its JSON (docs/decisions/0001). Versions that lack them have none."""
 
+WIRES = {'OpenAIResponsesModel': 'openai-responses'}
+"""Wires that are not the ordinary one of their provider, by the SDK's class."""
+
 _USAGE, _LIMITS, _TOOLS = TypeAdapter(RunUsage), TypeAdapter(UsageLimits), TypeAdapter(list[ToolDefinition])
 
 
@@ -117,10 +120,10 @@ class _Recording(AbstractCapability[Any]):
         return replace(request_context, model=_RecordedModel(request_context.model, self, ctx))
 
     async def begin(self, ctx: RunContext[Any], model: Model, messages: list[ModelMessage], settings: Any,
-                    params: ModelRequestParameters) -> '_Exchange':
+                    params: ModelRequestParameters, *, stream: bool = False) -> '_Exchange':
         """Saves the pending checkpoint and returns what the transport is to do with the request."""
         session = self.session
-        contract = render_contract(model, settings, params)
+        contract = render_contract(model, settings, params, stream=stream)
         if isinstance(session, _Capture):
             session.contract_seen = contract
             raise _Captured
@@ -327,7 +330,8 @@ class _RecordedModel(WrapperModel):
     @contextlib.asynccontextmanager
     async def request_stream(self, messages: list[ModelMessage], model_settings: Any, model_request_parameters: ModelRequestParameters,
                              run_context: Any = None) -> AsyncIterator[Any]:
-        exchange = await self.recording.begin(self.ctx, self.wrapped, messages, model_settings, model_request_parameters)
+        exchange = await self.recording.begin(self.ctx, self.wrapped, messages, model_settings, model_request_parameters,
+                                              stream=True)
         opened = self.wrapped.request_stream(messages, model_settings, model_request_parameters, run_context)
         _tap.current.set(exchange)
         try:
@@ -409,13 +413,14 @@ class _Capture:
     contract_seen: dict[str, Any] | None = None
 
 
-async def capture_contract(agent: Agent[Any, Any], prompt: str, *, deps: Any = None) -> dict[str, Any]:
+async def capture_contract(agent: Agent[Any, Any], prompt: str, *, deps: Any = None, **options: Any) -> dict[str, Any]:
     """Returns the contract that an agent with a ``ForgeCapability`` renders for its first request, without sending anything. A run
-    is registered with it, in the record form (``canonical.record``)."""
+    is registered with it, in the record form (``canonical.record``). ``options`` go to ``agent.run`` as in ``run``: an agent whose
+    events are handled streams its requests, which is a part of the contract."""
     capture = _Capture()
     token = active.set(capture)  # type: ignore[arg-type]
     try:
-        await agent.run(prompt, deps=deps)
+        await agent.run(prompt, deps=deps, **options)
     except _Captured:
         pass
     finally:
@@ -425,9 +430,13 @@ async def capture_contract(agent: Agent[Any, Any], prompt: str, *, deps: Any = N
     return capture.contract_seen
 
 
-def render_contract(model: Model, settings: Any, params: ModelRequestParameters) -> dict[str, Any]:
-    """Returns the frozen contract, from what the agent really rendered for a request."""
-    output = params.output_object
+def render_contract(model: Model, settings: Any, params: ModelRequestParameters, *, stream: bool = False) -> dict[str, Any]:
+    """Returns the frozen contract, from what the agent really rendered for a request. The wire is named where a provider has
+    another one beside its ordinary one."""
+    output, inner = params.output_object, model
+    while isinstance(inner, WrapperModel):
+        inner = inner.wrapped
+    wire = next((WIRES[c.__name__] for c in type(inner).__mro__ if c.__name__ in WIRES), None)
     if params.output_mode == 'auto':  # newer versions settle it once per run, with the first request, and older ones never say so
         _, settled = model.prepare_request(settings, params)
         params = replace(params, output_mode=settled.output_mode, allow_text_output=settled.allow_text_output)
@@ -444,6 +453,10 @@ def render_contract(model: Model, settings: Any, params: ModelRequestParameters)
             'allow_image_output': params.allow_image_output,
         },
     }
+    if wire is not None:
+        contract['model']['wire'] = wire
+    if stream:
+        contract['model']['stream'] = True
     for name in PROVENANCE:
         if hasattr(params, name):
             value = getattr(params, name)
