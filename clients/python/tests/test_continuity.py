@@ -144,7 +144,16 @@ def test_models_that_are_not_known_show_their_hold(factory, tmp_path, monkeypatc
 
 
 @registered
-@pytest.mark.parametrize('wire', REJECTED)
+def test_counters_that_are_not_known_show_their_hold(factory, tmp_path, monkeypatch):
+    """SDK-23: what the SDK counts beside the rest for Anthropic is in no catalogue entry."""
+    with Provider([REJECTED['anthropic'][0]]) as provider:
+        life, _ = rejected_on('anthropic', KNOWN['anthropic'], factory, tmp_path, monkeypatch, provider)
+        assert life.holds() == ['counter_unknown']
+        not_admitted(factory, life.run)
+
+
+@registered
+@pytest.mark.parametrize('wire', ['responses', 'google'])
 def test_other_wires_are_continued(factory, tmp_path, monkeypatch, wire):
     """The same, with a model that is known: the operator continues it, and the model is told of its query."""
     with Provider(list(REJECTED[wire])) as provider:

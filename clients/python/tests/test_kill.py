@@ -39,11 +39,11 @@ def unbroken(field: Field):
     return {'points': field.points(run), 'until_held': before, 'effects': field.effects(run), 'counters': view['counters']}
 
 
-def chosen(field: Field, points: list[str], part: int) -> list[int]:
-    """Numbers of the points to kill at, from 1."""
+def chosen(field: Field, points: list[str], part: int, short: int = 8) -> list[int]:
+    """Numbers of the points to kill at, from 1; the short form has at most so many."""
     if LONG:
         return list(range(1, len(points) + 1))[part::PARTS]
-    labels = SHORT if CONTINUED and field.factory.server.store[0] == '--store' else SHORT[:4]
+    labels = SHORT[:short] if CONTINUED and field.factory.server.store[0] == '--store' else SHORT[:short // 2]
     return [points.index(label) + 1 for label in labels if label in points]
 
 
@@ -148,7 +148,7 @@ def test_the_same_worker_ends_its_continuation(field: Field, unbroken, part):
     """The claim of a continuation lives until its window ends, and so does its owner's right to go on with it: started again on its
     spool, it does, wherever nothing is unknown."""
     continued = unbroken['points'][unbroken['until_held']:]
-    for point in chosen(field, continued, part):
+    for point in chosen(field, continued, part, short=4):
         run, spool = field.register(prompt=PROMPT), f'continued-{point}'
         assert field.work(prompt=PROMPT, take=[run]) == 0
         field.admit(run)
@@ -173,7 +173,7 @@ def test_a_killed_continuation_is_never_queued_again(field: Field, unbroken, par
     """BOUND-08, BOUND-09: whatever the point, a claimed ticket whose worker is gone is uncertain, and no worker gets it."""
     continued = unbroken['points'][unbroken['until_held']:]
     runs = []
-    for point in chosen(field, continued, part):
+    for point in chosen(field, continued, part, short=4):
         run = field.register(prompt=PROMPT)
         assert field.work(prompt=PROMPT, take=[run]) == 0
         field.admit(run, seconds=15)
