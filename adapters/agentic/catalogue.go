@@ -1,6 +1,7 @@
 package agentic
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -282,6 +283,28 @@ func (c *Catalogue) transitionNamed(identity string) *Transition {
 		}
 	}
 	return nil
+}
+
+// prepared is a catalogue that was read ahead, and its text.
+var prepared struct {
+	text      []byte
+	catalogue *Catalogue
+}
+
+// Prepare reads a catalogue ahead, so that calls which bring the same bytes find it read. The guest does so while it starts: an
+// instance is started before a call waits for it. It must not run beside calls; a catalogue that cannot be loaded is left to them.
+func Prepare(text []byte) {
+	if c, err := LoadCatalogue(text); err == nil {
+		prepared.text, prepared.catalogue = text, c
+	}
+}
+
+// catalogueOf is LoadCatalogue for a frame.
+func catalogueOf(frame []byte) (*Catalogue, error) {
+	if prepared.catalogue != nil && bytes.Equal(frame, prepared.text) {
+		return prepared.catalogue, nil
+	}
+	return LoadCatalogue(frame)
 }
 
 // sourceIdentity is what the identity of a source is a digest of.

@@ -44,7 +44,7 @@ func callContract(frames map[string][]byte, params canon.Raw) (*output, *guestab
 	if err := canon.Unmarshal(params, &struct{}{}); err != nil {
 		return nil, malformed("params", "contract takes none")
 	}
-	catalogue, err := LoadCatalogue(frames["catalogue"])
+	catalogue, err := catalogueOf(frames["catalogue"])
 	if err != nil {
 		return nil, malformed("catalogue", "not a catalogue that this module can use")
 	}

@@ -60,7 +60,7 @@ func callInspect(frames map[string][]byte, params canon.Raw) (*output, *guestabi
 	if err := canon.Unmarshal(params, &struct{}{}); err != nil {
 		return nil, malformed("params", "inspect takes none")
 	}
-	catalogue, err := LoadCatalogue(frames["catalogue"])
+	catalogue, err := catalogueOf(frames["catalogue"])
 	if err != nil {
 		return nil, malformed("catalogue", "not a catalogue that this module can use")
 	}

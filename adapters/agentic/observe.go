@@ -187,7 +187,7 @@ func callObserve(frames map[string][]byte, params canon.Raw) (*output, *guestabi
 	if err := canon.Unmarshal(params, &p); err != nil {
 		return nil, malformed("params", "not the parameters of observe")
 	}
-	catalogue, err := LoadCatalogue(frames["catalogue"])
+	catalogue, err := catalogueOf(frames["catalogue"])
 	if err != nil {
 		return nil, malformed("catalogue", "not a catalogue that this module can use")
 	}

@@ -414,7 +414,7 @@ func callReconstruct(frames map[string][]byte, params canon.Raw) (*output, *gues
 	if err := canon.Unmarshal(params, &p); err != nil {
 		return nil, malformed("params", "not the parameters of reconstruct")
 	}
-	catalogue, err := LoadCatalogue(frames["catalogue"])
+	catalogue, err := catalogueOf(frames["catalogue"])
 	if err != nil {
 		return nil, malformed("catalogue", "not a catalogue that this module can use")
 	}

@@ -42,7 +42,7 @@ func callReproduce(frames map[string][]byte, params canon.Raw) (*output, *guesta
 	if err := canon.Unmarshal(params, &none); err != nil {
 		return nil, malformed("params", "reproduce takes none")
 	}
-	catalogue, err := LoadCatalogue(frames["catalogue"])
+	catalogue, err := catalogueOf(frames["catalogue"])
 	if err != nil {
 		return nil, malformed("catalogue", "not a catalogue that this module can use")
 	}

@@ -76,7 +76,7 @@ func callValidate(frames map[string][]byte, params canon.Raw) (*output, *guestab
 	if err := canon.Unmarshal(params, &p); err != nil {
 		return nil, malformed("params", "validator expected")
 	}
-	catalogue, err := LoadCatalogue(frames["catalogue"])
+	catalogue, err := catalogueOf(frames["catalogue"])
 	if err != nil {
 		return nil, malformed("catalogue", "not a catalogue that this module can use")
 	}

@@ -135,7 +135,7 @@ const hexDigits = "0123456789abcdef"
 func appendString(b []byte, s string, ascii bool) []byte {
 	b = append(b, '"')
 	from := 0
-	for i := 0; i < len(s); {
+	for i := plain(s, 0); i < len(s); i = plain(s, i) {
 		c := s[i]
 		if c >= utf8.RuneSelf {
 			r, size := utf8.DecodeRuneInString(s[i:])

@@ -60,6 +60,26 @@ type parser struct {
 
 	spelling bool // note where a number is not spelled as CPython spells its value
 	foreign  int  // 1 + offset of the first such number
+
+	// Values come out of slabs, and items and members wait on two stacks until their number is known: in the sandbox a small
+	// allocation costs more than reading the bytes it is for.
+	slab    []Value
+	items   []*Value
+	members []Member
+}
+
+// slabSize is the number of values that are allocated at once.
+const slabSize = 128
+
+func (p *parser) new(k Kind, text string) *Value {
+	if len(p.slab) == 0 {
+		// Not more than the text can still hold, at two bytes a value.
+		p.slab = make([]Value, min(slabSize, (len(p.s)-p.i)/2+1))
+	}
+	v := &p.slab[0]
+	p.slab = p.slab[1:]
+	v.Kind, v.Text = k, text
+	return v
 }
 
 func (p *parser) parse(data []byte) (*Value, error) {
@@ -127,7 +147,7 @@ func (p *parser) value(depth int) *Value {
 		if !ok {
 			return nil
 		}
-		return &Value{Kind: String, Text: text}
+		return p.new(String, text)
 	case c == '-' || '0' <= c && c <= '9':
 		return p.number()
 	case c == 't':
@@ -151,29 +171,32 @@ func (p *parser) word(w string, k Kind) *Value {
 	if k == Null {
 		w = ""
 	}
-	return &Value{Kind: k, Text: w}
+	return p.new(k, w)
 }
 
 func (p *parser) array(depth int) *Value {
-	v := &Value{Kind: Array}
+	v := p.new(Array, "")
 	p.space()
 	if p.peek() == ']' {
 		p.i++
 		return v
 	}
+	from := len(p.items)
 	for {
 		p.space()
 		item := p.value(depth)
 		if item == nil {
 			return nil
 		}
-		v.Items = append(v.Items, item)
+		p.items = append(p.items, item)
 		p.space()
 		switch p.peek() {
 		case ',':
 			p.i++
 		case ']':
 			p.i++
+			v.Items = append(make([]*Value, 0, len(p.items)-from), p.items[from:]...)
+			p.items = p.items[:from]
 			return v
 		default:
 			return p.fail(p.i, "comma or end of array expected")
@@ -185,13 +208,14 @@ func (p *parser) array(depth int) *Value {
 const manyMembers = 12
 
 func (p *parser) object(depth int) *Value {
-	v := &Value{Kind: Object}
+	v := p.new(Object, "")
 	var seen map[string]int // name to index
 	p.space()
 	if p.peek() == '}' {
 		p.i++
 		return v
 	}
+	from := len(p.members)
 	for {
 		p.space()
 		at := p.i
@@ -202,9 +226,10 @@ func (p *parser) object(depth int) *Value {
 		if !ok {
 			return nil
 		}
-		if seen == nil && len(v.Members) == manyMembers {
+		own := p.members[from:]
+		if seen == nil && len(own) == manyMembers {
 			seen = make(map[string]int, 4*manyMembers)
-			for i, m := range v.Members {
+			for i, m := range own {
 				seen[m.Name] = i
 			}
 		}
@@ -213,11 +238,11 @@ func (p *parser) object(depth int) *Value {
 			if i, dup := seen[name]; dup {
 				before = i
 			} else {
-				seen[name] = len(v.Members)
+				seen[name] = len(own)
 			}
 		} else {
-			for i := range v.Members {
-				if v.Members[i].Name == name {
+			for i := range own {
+				if own[i].Name == name {
 					before = i
 				}
 			}
@@ -236,9 +261,9 @@ func (p *parser) object(depth int) *Value {
 			return nil
 		}
 		if before >= 0 {
-			v.Members[before].Value = val
+			p.members[from+before].Value = val
 		} else {
-			v.Members = append(v.Members, Member{name, val})
+			p.members = append(p.members, Member{name, val})
 		}
 		p.space()
 		switch p.peek() {
@@ -246,6 +271,8 @@ func (p *parser) object(depth int) *Value {
 			p.i++
 		case '}':
 			p.i++
+			v.Members = append(make([]Member, 0, len(p.members)-from), p.members[from:]...)
+			p.members = p.members[:from]
 			return v
 		default:
 			return p.fail(p.i, "comma or end of object expected")
@@ -304,7 +331,7 @@ func (p *parser) number() *Value {
 	if p.spelling && p.foreign == 0 && PythonNumber(text) != text {
 		p.foreign = start + 1
 	}
-	return &Value{Kind: Number, Text: text}
+	return p.new(Number, text)
 }
 
 // str reads a string at p.i, which is a quotation mark.
@@ -313,7 +340,10 @@ func (p *parser) str() (string, bool) {
 	p.i++
 	var buf []byte // set once an escape was seen
 	from := p.i
-	for p.i < len(p.s) {
+	for {
+		if p.i = plain(p.s, p.i); p.i == len(p.s) {
+			break
+		}
 		switch c := p.s[p.i]; {
 		case c == '"':
 			text := p.s[from:p.i]
@@ -332,7 +362,7 @@ func (p *parser) str() (string, bool) {
 		case c < 0x20:
 			p.fail(p.i, "control character in a string")
 			return "", false
-		case c < utf8.RuneSelf:
+		case c == 0x7f:
 			p.i++
 		default:
 			r, size := utf8.DecodeRuneInString(p.s[p.i:])

@@ -3,7 +3,6 @@ package wire
 import (
 	_ "embed"
 	"strings"
-	"sync"
 
 	"github.com/forge-continuity/forge/adapters/pydanticai"
 	"github.com/forge-continuity/forge/adapters/pyjson"
@@ -26,7 +25,7 @@ func NewProfile(set *pyjson.Value) Profile { return Profile{set} }
 // ProfileOf returns the profile that this version of the SDK has for a model, and whether the table knows the model. api is
 // "openai-chat", "openai-responses", "anthropic", "google" or "bedrock".
 func ProfileOf(v pydanticai.Version, api, provider, model string) (Profile, bool) {
-	p, ok := profileTable(v)[api+" "+provider+" "+model]
+	p, ok := profileLine(v, api+" "+provider+" "+model)
 	if !ok {
 		return Profile{}, false
 	}
@@ -37,32 +36,20 @@ func ProfileOf(v pydanticai.Version, api, provider, model string) (Profile, bool
 	return Profile{set}, true
 }
 
-var table2550 = sync.OnceValue(func() map[string]string { return parseProfiles(profiles2550) })
-var table2580 = sync.OnceValue(func() map[string]string { return parseProfiles(profiles2580) })
-
-func profileTable(v pydanticai.Version) map[string]string {
+// profileLine finds a name's profile in the table of the version: the next line that is an object. The table is searched rather
+// than read into a map, since an instance of the sandbox asks it once or twice and is thrown away.
+func profileLine(v pydanticai.Version, name string) (string, bool) {
+	table := profiles2550
 	if v == pydanticai.V2580 {
-		return table2580()
+		table = profiles2580
 	}
-	return table2550()
-}
-
-func parseProfiles(text string) map[string]string {
-	table := map[string]string{}
-	var names []string
-	for _, line := range strings.Split(text, "\n") {
-		switch {
-		case line == "" || line[0] == '#':
-		case line[0] == '{':
-			for _, n := range names {
-				table[n] = line
-			}
-			names = nil
-		default:
-			names = append(names, line)
-		}
+	at := strings.Index(table, "\n"+name+"\n")
+	if at < 0 || strings.Contains(name, "\n") || strings.HasPrefix(name, "{") || strings.HasPrefix(name, "#") {
+		return "", false
 	}
-	return table
+	from := at + strings.Index(table[at:], "\n{") + 1
+	line, _, _ := strings.Cut(table[from:], "\n")
+	return line, true
 }
 
 // Flag returns a Boolean of the profile, false where it is not said.

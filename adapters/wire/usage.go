@@ -125,7 +125,7 @@ next:
 
 type usageProvider struct {
 	id      string
-	url     *regexp.Regexp
+	url     string // pattern of its address
 	match   string
 	flavors []usageFlavor
 }
@@ -148,11 +148,11 @@ var usageTable = sync.OnceValue(func() []usageProvider {
 		switch {
 		case text == "" || text[0] == '#':
 		case strings.HasPrefix(text, "provider "):
-			f := strings.Split(strings.TrimPrefix(text, "provider "), " | ")
+			f := strings.Split(strings.TrimSuffix(strings.TrimPrefix(text, "provider "), " |"), " | ")
 			if len(f) == 2 {
 				f = append(f, "")
 			}
-			table = append(table, usageProvider{id: f[0], url: regexp.MustCompile("^(?:" + f[1] + ")"), match: strings.TrimSpace(strings.TrimSuffix(f[2], "|"))})
+			table = append(table, usageProvider{id: f[0], url: f[1], match: f[2]})
 		case strings.HasPrefix(text, "flavor "):
 			f := strings.Fields(text)
 			p := &table[len(table)-1]
@@ -216,10 +216,37 @@ func findByID(id string) *usageProvider {
 	return nil
 }
 
+// at reports whether an address begins as the pattern says. A pattern that begins with a literal is only compiled where that fits:
+// an instance of the sandbox asks once.
+func at(pattern, url string) bool {
+	if !strings.HasPrefix(url, literal(pattern)) {
+		return false
+	}
+	return regexp.MustCompile("^(?:" + pattern + ")").MatchString(url)
+}
+
+// literal is what every match of the pattern begins with; it may be shorter than it could be.
+func literal(pattern string) string {
+	var out []byte
+	for i := 0; i < len(pattern); i++ {
+		c := pattern[i]
+		if c == '\\' && i+1 < len(pattern) && pattern[i+1] == '.' {
+			i, c = i+1, '.'
+		} else if strings.IndexByte(`\()[]{}|*+?.^$`, c) >= 0 {
+			break
+		}
+		if i+1 < len(pattern) && strings.IndexByte("{|*+?", pattern[i+1]) >= 0 {
+			break
+		}
+		out = append(out, c)
+	}
+	return string(out)
+}
+
 func findByURL(url string) *usageProvider {
 	table := usageTable()
 	for i := range table {
-		if table[i].url.MatchString(url) {
+		if at(table[i].url, url) {
 			return &table[i]
 		}
 	}
