@@ -85,22 +85,28 @@ func main() {
 // run is the whole program: it returns the exit code. The context ends at the first SIGINT or SIGTERM.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	started := false
-	root := &cobra.Command{
-		Use: "forge", Long: usage, SilenceErrors: true, SilenceUsage: true,
-		PersistentPreRun:  func(*cobra.Command, []string) { started = true },
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
-	}
+	root := rootCommand()
+	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.AddCommand(serveCommand(), factoryCommand(), principalCommand(), tokenCommand(), policyCommand(), runCommand(), workCommand(),
-		claimCommand(), releaseCommand(), reconcileCommand(), retryCommand(), cancelCommand(), dbCommand(), candidateCommand(), admitCommand(),
-		receiptCommand(), recoverCommand(), qualifyCommand(), profileCommand(), reportCommand(), inspectCommand(), restoreCommand(), waiveCommand(), verifyCommand(), demoCommand(), versionCommand())
 	err := root.ExecuteContext(ctx)
 	if err != nil && !started {
 		err = &misused{err}
 	}
 	return report(stderr, err)
+}
+
+// rootCommand is forge with every command that it has.
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use: "forge", Long: usage, SilenceErrors: true, SilenceUsage: true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	root.AddCommand(serveCommand(), factoryCommand(), principalCommand(), tokenCommand(), policyCommand(), runCommand(), workCommand(),
+		claimCommand(), releaseCommand(), reconcileCommand(), retryCommand(), cancelCommand(), dbCommand(), candidateCommand(), admitCommand(),
+		receiptCommand(), recoverCommand(), qualifyCommand(), profileCommand(), reportCommand(), inspectCommand(), restoreCommand(), waiveCommand(), verifyCommand(), demoCommand(), versionCommand())
+	return root
 }
 
 // report prints an error with its hint and returns the exit code that it means.

@@ -369,7 +369,7 @@ func reportPutCommand() *cobra.Command {
 func reportGetCommand() *cobra.Command {
 	var conn connection
 	c := &cobra.Command{
-		Use: "get DIGEST", Short: "Write a kept report to standard output", Args: exactly("DIGEST"),
+		Use: "get DIGEST", Short: "Write a kept report to standard output", Example: "  forge report get 3fdc0a… > report.json", Args: exactly("DIGEST"),
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := conn.client()
 			if err != nil {

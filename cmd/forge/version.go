@@ -37,7 +37,7 @@ func build() string {
 func versionCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "version", Short: "Show release, rules, guest module and catalogue", Args: noArgs,
+		Use: "version", Short: "Show release, rules, guest module and catalogue", Example: "  forge version --json", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			v := struct {
 				Build     string        `json:"build"`
