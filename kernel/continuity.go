@@ -81,6 +81,7 @@ func (s State) runHolds(env models.Env, add func(*models.Refusal)) {
 		add(models.Refuse(models.CodeTicketOutstanding, models.D("request_id", t.RequestID), models.D("state", t.State)))
 	}
 	queued := s.End == "" && !executing && !outstanding && s.Claimable()
+	queued = queued || s.Verification.State == models.VerificationStateAdmitted
 	if executing || queued || outstanding && Queue(s) != nil && s.Lease.Waiting(env.At) {
 		add(models.Refuse(models.CodeClaimLive, models.D("executing", executing), models.D("queued", !executing)))
 	}

@@ -40,6 +40,8 @@ func Decide(s State, id string, c models.Command, env models.Env) ([]models.Even
 		return s.retry(env)
 	case models.AnnotateStartup:
 		return s.annotate(c, env)
+	case models.AdmitVerification:
+		return s.admitVerification(c, env)
 	case models.RecoverNeverClaimed:
 		return s.recoverNeverClaimed(id, c, env)
 	case models.RecoverRefusedBoundary:
@@ -58,7 +60,7 @@ func Decide(s State, id string, c models.Command, env models.Env) ([]models.Even
 func RoleFor(c models.Command) string {
 	switch c.(type) {
 	case models.RegisterRun, models.RequestContinuity, models.CancelRun, models.Reconcile, models.RetryRun,
-		models.RecoverNeverClaimed, models.RecoverRefusedBoundary, models.RecoverReadonlyObservation:
+		models.AdmitVerification, models.RecoverNeverClaimed, models.RecoverRefusedBoundary, models.RecoverReadonlyObservation:
 		return models.RoleOperator
 	case models.AnnotateStartup:
 		return "server"
@@ -84,8 +86,9 @@ func alsoFor(c models.Command) string {
 // admit is what every command passes first, in the order of the table: identity, then an identical repeat (K4), role, and
 // other content under a used id.
 func admit(rules int64, id string, c models.Command, env models.Env) *models.Refusal {
-	_, ours := c.(models.AnnotateStartup)
-	ours = ours && env.Actor == models.ServerActor
+	_, starts := c.(models.AnnotateStartup)
+	_, verifies := c.(models.AdmitVerification)
+	ours := (starts || verifies) && env.Actor == models.ServerActor
 	if _, ok := env.Factory.Principal(env.Actor); !ok && !ours {
 		return models.Refuse(models.CodeIdentityMissing)
 	}
@@ -138,6 +141,8 @@ func (s State) register(c models.RegisterRun, env models.Env) ([]models.Event, *
 		return nil, bad("completed_rounds")
 	case g.Attempt < 1 || g.Attempt > g.Limits.Attempts:
 		return nil, bad("attempt")
+	case g.Verification.Commands < 0, (g.Verification.Commands == 0) != g.Verification.List.IsZero():
+		return nil, bad("verification")
 	case g.Task.IsZero():
 		return nil, bad("task")
 	case g.Contract.IsZero():
@@ -252,7 +257,8 @@ func (s State) claim(id string, c models.ClaimRun, env models.Env) ([]models.Eve
 	if c.LeaseSeconds < 1 || c.LeaseSeconds > models.MaxWindow {
 		return nil, models.Refuse(models.CodeWindowInvalid, models.D("got", int64(c.LeaseSeconds)), models.D("limit", int64(models.MaxWindow)))
 	}
-	if r := s.ended(); r != nil {
+	waits := s.Verification.State == models.VerificationStateAdmitted
+	if r := s.ended(); r != nil && !(waits && s.End == EndCompleted) {
 		return nil, r
 	}
 	if s.Lease.Executing(env.At, env.LeaseExpires) {
@@ -274,11 +280,15 @@ func (s State) claim(id string, c models.ClaimRun, env models.Env) ([]models.Eve
 	if r != nil {
 		return nil, r
 	}
-	if !s.Claimable() {
+	if !waits && !s.Claimable() {
 		return nil, models.Refuse(models.CodeRunHeld, models.D("reason", "rejected_evidence_read"))
 	}
-	if s.Pool != "" && c.Pool != s.Pool {
-		return nil, models.Refuse(models.CodeNotInPool, models.D("pool", s.Pool))
+	pool := s.Pool
+	if waits {
+		pool = models.VerificationPool
+	}
+	if pool != "" && c.Pool != pool {
+		return nil, models.Refuse(models.CodeNotInPool, models.D("pool", pool))
 	}
 	events := s.lapse(env)
 	seconds := env.At.Until(end)
@@ -450,7 +460,7 @@ func (s State) append(c models.Append, env models.Env) ([]models.Event, *models.
 			return nil, r
 		}
 	}
-	if r := s.ended(); r != nil {
+	if r := s.over(); r != nil {
 		return nil, r
 	}
 	if r := s.room(len(c.Facts)); r != nil {
@@ -469,8 +479,11 @@ func (s State) append(c models.Append, env models.Env) ([]models.Event, *models.
 
 // fact judges one fact of a batch against the state that the facts before it left.
 func (s State) fact(f models.Fact, env models.Env) *models.Refusal {
-	if !s.Lease.Live || s.End != "" {
+	if !s.Lease.Live || s.over() != nil {
 		return models.Refuse(models.CodeFactOutOfOrder, models.D("what", "nothing follows the end of a claim"))
+	}
+	if s.verifies() {
+		return s.verificationFact(f, env)
 	}
 	if r := s.Custody.Refuse(f, s.Registration.Mode, s.Budget); r != nil {
 		return r

@@ -75,7 +75,7 @@ func DecideFactory(id string, c models.Command, env models.Env) ([]models.Event,
 		return []models.Event{models.RulesActivated(c)}, nil
 	case models.CreateFactory, models.RegisterRun, models.ClaimRun, models.Append, models.RequestContinuity, models.CancelRun,
 		models.ReleaseRun, models.Reconcile, models.RetryRun, models.AnnotateStartup, models.RecoverNeverClaimed,
-		models.RecoverRefusedBoundary, models.RecoverReadonlyObservation, models.WaiveCredential:
+		models.RecoverRefusedBoundary, models.RecoverReadonlyObservation, models.WaiveCredential, models.AdmitVerification:
 	}
 	panic(fmt.Sprintf("kernel.DecideFactory: command %T", c))
 }

@@ -36,7 +36,7 @@ func Renew(s State, fence int64, seconds models.Seconds, env models.Env) (models
 	if r := Own(s, fence, env); r != nil {
 		return 0, r
 	}
-	if r := s.ended(); r != nil {
+	if r := s.over(); r != nil {
 		return 0, r
 	}
 	end, r := lease.Window(env.At, min(seconds, s.Registration.ProviderTimeout), s.deadline())
@@ -52,7 +52,7 @@ func (s State) release(c models.ReleaseRun, env models.Env) ([]models.Event, *mo
 	if r := s.notRegistered(); r != nil {
 		return nil, r
 	}
-	if c.Pool != "" && !models.ValidID(c.Pool) {
+	if c.Pool != "" && !models.ValidID(c.Pool) || c.Pool == models.VerificationPool {
 		return nil, models.Refuse(models.CodeRequestMalformed, models.D("member", "pool"))
 	}
 	if r := Own(s, c.Fence, env); r != nil {

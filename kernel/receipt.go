@@ -16,6 +16,8 @@ func Receipt(s State, c models.Command, rows []models.Row, events []models.Event
 		return canon.MustMarshal(claimReceipt(s, rows))
 	case models.RequestContinuity:
 		return canon.MustMarshal(continuityReceipt(s, c, rows, events))
+	case models.AdmitVerification:
+		return canon.MustMarshal(verificationReceipt(rows, events))
 	case models.RecoverNeverClaimed:
 		return canon.MustMarshal(recoveryReceipt(s, c.ValidForSeconds, rows, events))
 	case models.RecoverReadonlyObservation:

@@ -73,6 +73,8 @@ func OnceKeys(events []models.Event) []OnceKey {
 		switch e := e.(type) {
 		case models.MigrationSettled:
 			keys = append(keys, OnceKey{"graph", e.Graph.String()})
+		case models.VerificationRefused:
+			keys = append(keys, OnceKey{"verification", "refused"})
 		case models.NeverClaimedWitnessed:
 			keys = append(keys, OnceKey{models.WorkflowNeverClaimed, e.RequestID})
 		case models.ReadonlyObservationWitnessed:

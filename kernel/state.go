@@ -57,6 +57,7 @@ type State struct {
 	Run           string                   `json:"run"`
 	Settling      *models.MigrationSettled `json:"settling,omitzero"`
 	Tickets       ticket.State             `json:"tickets"`
+	Verification  Verification             `json:"verification,omitzero"`
 	Waivers       []models.Waiver          `json:"waivers,omitzero"`
 }
 
@@ -112,7 +113,13 @@ func (s State) Claimable() bool {
 
 // Queue returns the entry that announces the run, or nil where no worker may claim it now.
 func Queue(s State) *Entry {
-	if s.End != "" || s.Registered.IsZero() || s.Lease.Live {
+	if s.Registered.IsZero() || s.Lease.Live {
+		return nil
+	}
+	if s.Verification.State == models.VerificationStateAdmitted {
+		return &Entry{Pool: models.VerificationPool, Expires: s.deadline()}
+	}
+	if s.End != "" {
 		return nil
 	}
 	if t, ok := s.Tickets.Last(); ok && t.Outstanding() {
@@ -171,6 +178,8 @@ func Evolve(s State, e models.Event, at models.Instant, actor string) State {
 		s.Lease.ClaimedAt = at
 	}
 	s.Tickets = s.Tickets.Evolve(e, seq, actor, settled, s.Custody.Known())
+	verification := s.Verification
+	s.Verification = verification.evolve(e)
 	switch e := e.(type) {
 	case models.RunRegistered:
 		s.OriginalActor, s.Registration, s.Rounds, s.Attempt = e.Actor, e.Registration, e.Registration.CompletedRounds, e.Registration.Attempt
@@ -191,7 +200,9 @@ func Evolve(s State, e models.Event, at models.Instant, actor string) State {
 	case models.AttemptOpened:
 		s.Attempt, s.End = e.Attempt, ""
 	case models.ClaimTaken:
-		s.Pool = ""
+		if verification.State != models.VerificationStateAdmitted { // workers that verify leave a handoff as it is
+			s.Pool = ""
+		}
 	case models.ClaimReleased:
 		s.Pool = e.Pool
 	}

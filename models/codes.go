@@ -129,6 +129,7 @@ const (
 	CodeNotInPool             Code = "not_in_pool"
 	CodeNothingToReconcile    Code = "nothing_to_reconcile"
 	CodeRunNotFailed          Code = "run_not_failed"
+	CodeVerificationNotDue    Code = "verification_not_due"
 	CodeFixtureOnly           Code = "fixture_only"
 	CodePayloadTooLarge       Code = "payload_too_large"
 	CodeMethodNotAllowed      Code = "method_not_allowed"
@@ -562,6 +563,10 @@ var table = []Entry{
 	{CodeRunNotFailed, 409, "R",
 		"The run has not ended with a final failure.",
 		"Only a failed run gets another attempt; continue this one where it stands.",
+		nil},
+	{CodeVerificationNotDue, 409, "R",
+		"No automatic verification of that round is due on the run.",
+		"Read the run: a round is verified once it is the newest, nothing of it is open, and it was not entered before.",
 		nil},
 	{CodeFixtureOnly, 422, "*",
 		"Something made for fixtures was offered to a factory that does real work.",

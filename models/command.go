@@ -164,7 +164,7 @@ func ForFactory(c Command) bool {
 	case CreateFactory, PutPolicy, RegisterProfile, RetireProfile, PutPrincipal, PutRecord, ActivateRules:
 		return true
 	case RegisterRun, ClaimRun, Append, RequestContinuity, CancelRun, ReleaseRun, Reconcile, RetryRun, AnnotateStartup,
-		RecoverNeverClaimed, RecoverRefusedBoundary, RecoverReadonlyObservation, WaiveCredential:
+		RecoverNeverClaimed, RecoverRefusedBoundary, RecoverReadonlyObservation, WaiveCredential, AdmitVerification:
 		return false
 	}
 	panic(fmt.Sprintf("models.ForFactory: command %T", c))
@@ -234,6 +234,8 @@ func DecodeCommand(name string, text []byte) (Command, error) {
 		return decodeCommand[RetryRun](text)
 	case AnnotateStartup{}.Verb():
 		return decodeCommand[AnnotateStartup](text)
+	case AdmitVerification{}.Verb():
+		return decodeCommand[AdmitVerification](text)
 	case RecoverNeverClaimed{}.Verb():
 		return decodeCommand[RecoverNeverClaimed](text)
 	case RecoverRefusedBoundary{}.Verb():

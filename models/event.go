@@ -406,6 +406,10 @@ func DecodeEvent(kind string, payload []byte) (Event, error) {
 		return decode[AttemptOpened](payload, canon.DecodeStored)
 	case MigrationSettled{}.Kind():
 		return decode[MigrationSettled](payload, canon.DecodeStored)
+	case VerificationAdmitted{}.Kind():
+		return decode[VerificationAdmitted](payload, canon.DecodeStored)
+	case VerificationRefused{}.Kind():
+		return decode[VerificationRefused](payload, canon.DecodeStored)
 	case FactoryCreated{}.Kind():
 		return decode[FactoryCreated](payload, canon.DecodeStored)
 	case PolicyPut{}.Kind():
@@ -475,6 +479,10 @@ func decodeFact(kind string, payload []byte, read func([]byte, any) error) (Fact
 		return decode[RunFailed](payload, read)
 	case RequestRefused{}.Kind():
 		return decode[RequestRefused](payload, read)
+	case SourcePrepared{}.Kind():
+		return decode[SourcePrepared](payload, read)
+	case VerificationFinished{}.Kind():
+		return decode[VerificationFinished](payload, read)
 	case ToolUnknown{}.Kind():
 		return decode[ToolUnknown](payload, read)
 	}
@@ -495,6 +503,11 @@ func Blobs(e Event) []Digest {
 	switch e := e.(type) {
 	case RunRegistered:
 		named = []Digest{e.Registration.Task, e.Registration.Contract}
+		if list := e.Registration.Verification.List; !list.IsZero() {
+			named = append(named, list)
+		}
+	case VerificationFinished:
+		named = []Digest{e.Report}
 	case CheckpointSaved:
 		named = []Digest{e.Checkpoint}
 	case RequestIssued:
@@ -529,7 +542,8 @@ func Blobs(e Event) []Digest {
 		named = []Digest{e.Derived, e.Witness, e.Contract, e.Proof}
 	case LeaseGranted, ClaimTaken, LeaseLapsed, ResponseConsumed, CallGranted, CallRefused, CallIntended, RoundCompleted,
 		RunCancelled, ToolUnknown, ClaimReleased, StartupAnnotated, AttemptOpened, NeverClaimedWitnessed, RequestRequeued, CredentialWaived,
-		FactoryCreated, PolicyPut, ProfileRegistered, ProfileRetired, PrincipalPut, RecordPut, RulesActivated:
+		FactoryCreated, PolicyPut, ProfileRegistered, ProfileRetired, PrincipalPut, RecordPut, RulesActivated,
+		VerificationAdmitted, VerificationRefused, SourcePrepared:
 	default:
 		panic(fmt.Sprintf("models.Blobs: event %T", e))
 	}

@@ -59,6 +59,8 @@ type Registration struct {
 	Task            Digest  `json:"task"`
 	TimeBudget      string  `json:"time_budget"`
 	Validator       Digest  `json:"validator"`
+
+	Verification Verification `json:"verification,omitzero"`
 }
 
 // Classes of a granted call, by what running it may do. The catalogue names the tools of the two read classes.

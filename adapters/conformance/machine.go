@@ -90,6 +90,7 @@ func (m *machine) append(t *rapid.T) {
 	entryPool := rapid.SampledFrom([]string{"", "", "gpu"}).Draw(t, "pool")
 	reclaim := rapid.SampledFrom([]models.Instant{0, 0, past, far}).Draw(t, "reclaim")
 	outstanding := rapid.SampledFrom([]string{"", "", "q"}).Draw(t, "outstanding")
+	verify := rapid.Bool().Draw(t, "verify")
 	answer := rapid.SampledFrom([]error{nil, nil, nil, nil, errNothing, errRefused}).Draw(t, "answer")
 	at := models.Instant(0) // of the store, then used on the model
 	st.edit = func(l engine.Loaded, out *engine.Write) error {
@@ -110,7 +111,7 @@ func (m *machine) append(t *rapid.T) {
 			out.Blobs = append(out.Blobs, engine.Blob{Digest: models.PlainDigest([]byte(b)), Data: []byte(b)})
 		}
 		if st.run != "" {
-			out.Lease, out.Reclaim, out.Outstanding = lease, reclaim, outstanding
+			out.Lease, out.Reclaim, out.Outstanding, out.Verify = lease, reclaim, outstanding, verify
 			if entry != nil {
 				e := *entry
 				e.Run, e.Pool, out.Queue = st.run, entryPool, &e
@@ -184,12 +185,13 @@ func (m *machine) compare(t *rapid.T) {
 		work, err4 := s.Work(m.ctx, f, "", 10)
 		gpu, err6 := s.Work(m.ctx, f, "gpu", 2)
 		waiting, err7 := s.Outstanding(m.ctx, f, "", 10)
-		err4 = first(err4, err6, err7)
+		verify, err8 := s.Verifiable(m.ctx, f, "", 10)
+		err4 = first(err4, err6, err7, err8)
 		n, err5 := s.Pending(m.ctx, f)
 		if errors.Is(err, engine.ErrNotFound) {
 			err = nil
 		}
-		text := fmt.Sprintf("factory %+v rows %+v runs %v work %+v gpu %+v outstanding %v pending %d", own, rows, runs, work, gpu, waiting, n)
+		text := fmt.Sprintf("factory %+v rows %+v runs %v work %+v gpu %+v outstanding %v verify %v pending %d", own, rows, runs, work, gpu, waiting, verify, n)
 		if err := first(err, err2, err3, err4, err5); err != nil {
 			return "", err
 		}

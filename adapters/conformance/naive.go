@@ -77,6 +77,7 @@ type naive struct {
 type naiveStanding struct {
 	reclaim     models.Instant
 	outstanding string
+	verify      bool
 }
 
 type naiveEntry struct {
@@ -382,7 +383,7 @@ func (h naiveHandle) write(locks engine.Locks, key [2]string, w *engine.Write) e
 		r.Lease = w.Lease
 	}
 	if locks.Run != "" {
-		h.standing[key] = naiveStanding{w.Reclaim, w.Outstanding}
+		h.standing[key] = naiveStanding{w.Reclaim, w.Outstanding, w.Verify}
 	}
 	for _, o := range w.Once {
 		h.once[[4]string{key[0], key[1], o.Kind, h.id(o.Key)}] = true
@@ -504,6 +505,22 @@ func (h naiveHandle) Outstanding(ctx context.Context, factory, after string, lim
 		}
 	}
 	slices.SortFunc(out, func(a, b engine.Waiting) int { return strings.Compare(a.Run, b.Run) })
+	return out[:min(int64(len(out)), limit)], nil
+}
+
+func (h naiveHandle) Verifiable(ctx context.Context, factory, after string, limit int64) ([]string, error) {
+	unlock, err := h.read(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for k, s := range h.standing {
+		if k[0] == factory && k[1] > after && s.verify {
+			out = append(out, k[1])
+		}
+	}
+	slices.Sort(out)
 	return out[:min(int64(len(out)), limit)], nil
 }
 

@@ -14,6 +14,7 @@ var nativeChecks = []Check{
 	{"a run whose lease lapsed at a clean point is announced", lapsedIsAnnounced},
 	{"a handed-over run is announced to its pool", poolIsAnnounced},
 	{"runs with an outstanding ticket are listed", outstandingIsListed},
+	{"runs to verify are listed", verifiableIsListed},
 	{"factories are listed in byte order", factoriesAreListed},
 	{"blobs that no row names are swept", unnamedIsSwept},
 	{"a sweep and an append that names a blob have one order", sweepIsOrdered},
@@ -133,6 +134,25 @@ func outstandingIsListed(ctx context.Context, w *World) error {
 		w.stand(ctx, "b", 0, 0, "q3", nil), w.stand(ctx, "A", far, 0, "q1", nil), w.stand(ctx, "a", past, 0, "q2", nil), w.stand(ctx, "none", 0, 0, "", nil),
 		list("", 10, a, b, c), list("", 2, a, b), list("A", 10, b, c), list("b", 10), list("", 0),
 		w.stand(ctx, "a", 0, 0, "", nil), list("", 10, a, c))
+}
+
+func verifiableIsListed(ctx context.Context, w *World) error {
+	if err := w.openRuns(ctx, "b", "A", "a", "none"); err != nil {
+		return err
+	}
+	set := func(run string, due bool) error {
+		_, err := w.do(ctx, w.A, step{run: run, edit: func(_ engine.Loaded, out *engine.Write) error {
+			out.Verify = due
+			return nil
+		}})
+		return wrap("append to "+run, err)
+	}
+	list := func(after string, limit int64, expected ...string) error {
+		got, err := w.B.Verifiable(ctx, w.Factory, after, limit)
+		return first(err, want("to verify after "+after, append([]string{}, got...), append([]string{}, expected...)))
+	}
+	return first(list("", 10), set("b", true), set("A", true), set("a", true), set("none", false),
+		list("", 10, "A", "a", "b"), list("", 2, "A", "a"), list("a", 10, "b"), list("", 0), set("a", false), list("", 10, "A", "b"))
 }
 
 func factoriesAreListed(ctx context.Context, w *World) error {

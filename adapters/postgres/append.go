@@ -61,7 +61,7 @@ const (
 	putStateSQL        = `UPDATE runs SET state = $3, rules = $4 WHERE factory = $1 AND run = $2`
 	putFactoryStateSQL = `UPDATE factories SET state = $2, rules = $3 WHERE factory = $1`
 	revokeSQL          = `UPDATE tokens SET revoked = true WHERE factory = $1 AND principal = $2`
-	putLeaseSQL        = `UPDATE runs SET lease_expires = $3, reclaim = $4, outstanding = $5 WHERE factory = $1 AND run = $2`
+	putLeaseSQL        = `UPDATE runs SET lease_expires = $3, reclaim = $4, outstanding = $5, verify = $6 WHERE factory = $1 AND run = $2`
 	putOnceSQL         = `INSERT INTO once_keys (factory, run, kind, key) VALUES ($1, $2, $3, $4)`
 	// Under the lock of the run's row nobody else puts or removes its blobs, so what the statement sees is what is there.
 	putBlobSQL = `WITH had AS (SELECT FROM blobs WHERE factory = $1 AND run = $2 AND digest = $3), put AS (
@@ -77,9 +77,9 @@ const (
 // The statements that a whole group shares.
 var (
 	putHeads = newMany(`UPDATE runs AS r SET head_seq = v.head_seq, head_hash = v.head_hash, head_at = v.head_at, rules = v.rules, state = v.state,
-		lease_expires = v.lease_expires, reclaim = v.reclaim, outstanding = v.outstanding FROM (VALUES `,
-		[]string{"text", "text", "bigint", "bytea", "bigint", "bigint", "bytea", "bigint", "bigint", "text"},
-		`) AS v (factory, run, head_seq, head_hash, head_at, rules, state, lease_expires, reclaim, outstanding) WHERE r.factory = v.factory AND r.run = v.run`)
+		lease_expires = v.lease_expires, reclaim = v.reclaim, outstanding = v.outstanding, verify = v.verify FROM (VALUES `,
+		[]string{"text", "text", "bigint", "bytea", "bigint", "bigint", "bytea", "bigint", "bigint", "text", "boolean"},
+		`) AS v (factory, run, head_seq, head_hash, head_at, rules, state, lease_expires, reclaim, outstanding, verify) WHERE r.factory = v.factory AND r.run = v.run`)
 	putRows = newMany(`INSERT INTO journal_rows (factory, run, seq, format, rules, cmd, i, n, at, actor, kind, payload, blobs,
 		command_id, command_name, command, env, prev_hash, hash) VALUES `,
 		[]string{"text", "text", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint", "text", "text", "bytea", "bytea",
@@ -422,7 +422,7 @@ func (p *part) putHead(b *pgx.Batch, heads []any) []any {
 		b.Queue(putFactoryStateSQL, factory, w.State, w.Rules)
 		return heads
 	case n == 0:
-		b.Queue(putLeaseSQL, factory, run, w.Lease, w.Reclaim, w.Outstanding)
+		b.Queue(putLeaseSQL, factory, run, w.Lease, w.Reclaim, w.Outstanding, w.Verify)
 		if w.State != nil {
 			b.Queue(putStateSQL, factory, run, w.State, w.Rules)
 		}
@@ -434,7 +434,7 @@ func (p *part) putHead(b *pgx.Batch, heads []any) []any {
 		b.Queue(putQueueRowSQL, factory)
 		return heads
 	}
-	return append(heads, factory, run, head.Seq, head.Hash[:], head.At, w.Rules, w.State, w.Lease, w.Reclaim, w.Outstanding)
+	return append(heads, factory, run, head.Seq, head.Hash[:], head.At, w.Rules, w.State, w.Lease, w.Reclaim, w.Outstanding, w.Verify)
 }
 
 // putQueue changes the run's entry, if that is another than stands.

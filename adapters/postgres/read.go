@@ -114,6 +114,12 @@ func (s *Store) Outstanding(ctx context.Context, factory, after string, limit in
 	}, text, factory, after, max(limit, 0))
 }
 
+// Verifiable implements engine.Journal.
+func (s *Store) Verifiable(ctx context.Context, factory, after string, limit int64) ([]string, error) {
+	const text = `SELECT run FROM runs WHERE factory = $1 AND verify AND run > $2 ORDER BY run LIMIT $3`
+	return collect(ctx, s.pool, "list runs to verify", pgx.RowTo[string], text, factory, after, max(limit, 0))
+}
+
 // Runs implements engine.Journal.
 func (s *Store) Runs(ctx context.Context, factory, after string, limit int64) ([]string, error) {
 	const text = `SELECT run FROM runs WHERE factory = $1 AND run > $2 ORDER BY run LIMIT $3`

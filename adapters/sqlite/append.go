@@ -22,12 +22,12 @@ const (
 		ON CONFLICT (factory) DO UPDATE SET head_seq = excluded.head_seq, head_hash = excluded.head_hash,
 		head_at = excluded.head_at, rules = excluded.rules, state = excluded.state`
 	putQueueRowSQL = `INSERT INTO factory_queue (factory) VALUES (?) ON CONFLICT DO NOTHING`
-	putHeadSQL     = `UPDATE runs SET head_seq = ?, head_hash = ?, head_at = ?, rules = ?, state = ?, lease_expires = ?, reclaim = ?, outstanding = ?
+	putHeadSQL     = `UPDATE runs SET head_seq = ?, head_hash = ?, head_at = ?, rules = ?, state = ?, lease_expires = ?, reclaim = ?, outstanding = ?, verify = ?
 		WHERE factory = ? AND run = ?`
 	putStateSQL        = `UPDATE runs SET state = ?, rules = ? WHERE factory = ? AND run = ?`
 	putFactoryStateSQL = `UPDATE factories SET state = ?, rules = ? WHERE factory = ?`
 	revokeSQL          = `UPDATE tokens SET revoked = 1 WHERE factory = ? AND principal = ?`
-	putLeaseSQL        = `UPDATE runs SET lease_expires = ?, reclaim = ?, outstanding = ? WHERE factory = ? AND run = ?`
+	putLeaseSQL        = `UPDATE runs SET lease_expires = ?, reclaim = ?, outstanding = ?, verify = ? WHERE factory = ? AND run = ?`
 	putRowSQL          = `INSERT INTO journal_rows (factory, run, seq, format, rules, cmd, i, n, at, actor, kind, payload, blobs,
 		command_id, command_name, command, env, prev_hash, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	putReceiptSQL = `INSERT INTO receipts (factory, space, key_run, id, run, digest, actor, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
@@ -166,12 +166,12 @@ func (s *Store) write(ctx context.Context, tx *sql.Tx, locks engine.Locks, at mo
 			run(s.stmt.putFactory, locks.Factory, head.Seq, head.Hash[:], head.At, w.Rules, w.State)
 			run(s.stmt.putQueueRow, locks.Factory)
 		} else {
-			run(s.stmt.putHead, head.Seq, head.Hash[:], head.At, w.Rules, w.State, w.Lease, w.Reclaim, w.Outstanding, locks.Factory, locks.Run)
+			run(s.stmt.putHead, head.Seq, head.Hash[:], head.At, w.Rules, w.State, w.Lease, w.Reclaim, w.Outstanding, w.Verify, locks.Factory, locks.Run)
 		}
 	case locks.Run == "":
 		run(s.stmt.putFactoryState, w.State, w.Rules, locks.Factory)
 	default:
-		run(s.stmt.putLease, w.Lease, w.Reclaim, w.Outstanding, locks.Factory, locks.Run)
+		run(s.stmt.putLease, w.Lease, w.Reclaim, w.Outstanding, w.Verify, locks.Factory, locks.Run)
 		if w.State != nil {
 			run(s.stmt.putState, w.State, w.Rules, locks.Factory, locks.Run)
 		}

@@ -121,6 +121,12 @@ func (s *Store) Outstanding(ctx context.Context, factory, after string, limit in
 	}, text, factory, after, max(limit, 0))
 }
 
+// Verifiable implements engine.Journal.
+func (s *Store) Verifiable(ctx context.Context, factory, after string, limit int64) ([]string, error) {
+	const text = `SELECT run FROM runs WHERE factory = ? AND verify = 1 AND run > ? ORDER BY run LIMIT ?`
+	return collect(ctx, s.readers, "list runs to verify", text1, text, factory, after, max(limit, 0))
+}
+
 func text1(rows *sql.Rows) (string, error) {
 	var one string
 	err := rows.Scan(&one)

@@ -83,6 +83,18 @@ type RunView struct {
 	RunDigest     models.Digest        `json:"run_digest"`
 	Tickets       []TicketView         `json:"tickets"`
 	Unknown       []UnknownView        `json:"unknown"`
+
+	Verification *VerificationView `json:"verification,omitzero"`
+}
+
+// VerificationView is where the automatic verification of a run stands; a run without verification commands has none.
+type VerificationView struct {
+	Due     bool   `json:"due"`
+	Passed  bool   `json:"passed"`
+	Round   int64  `json:"round"`
+	Started int64  `json:"started"`
+	State   string `json:"state"`
+	Stopped bool   `json:"stopped"`
 }
 
 // LeaseView is the grant or claim that stands. Owner is empty until a worker claims.
@@ -232,6 +244,16 @@ func (c *Client) Release(ctx context.Context, run, command string, fence int64, 
 // Cancel stops the run for good.
 func (c *Client) Cancel(ctx context.Context, run, command string) (Saved[models.AppendReceipt], error) {
 	return c.native(ctx, runPath(run, "cancellations", command), models.CancelRun{})
+}
+
+// Verify queues the verification of the newest completed round by hand. A worker takes it with ClaimFor and the pool
+// models.VerificationPool, then reports source.prepared, the commands of the frozen list, and verification.finished.
+func (c *Client) Verify(ctx context.Context, run, command string, round int64) (Saved[models.VerificationReceipt], error) {
+	body, err := canon.Marshal(models.AdmitVerification{Round: round})
+	if err != nil {
+		return Saved[models.VerificationReceipt]{}, err
+	}
+	return save[models.VerificationReceipt](ctx, c, call{method: http.MethodPut, path: runPath(run, "verifications", command), body: body})
 }
 
 // Retry opens the next attempt of a run that failed for good.

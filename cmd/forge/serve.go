@@ -60,6 +60,7 @@ Make a factory first, with forge factory create.`,
 			served := make(chan error, 1)
 			go func() { served <- comp.api.Serve(ln) }()
 			go comp.sweeps(ctx, log)
+			go comp.verifies(ctx, log)
 			select {
 			case err := <-served:
 				return err
@@ -104,6 +105,25 @@ func (c *composition) sweeps(ctx context.Context, log *slog.Logger) {
 			log.ErrorContext(ctx, "sweep failed", "error", err.Error())
 		} else if n > 0 {
 			log.InfoContext(ctx, "swept", "blobs", n)
+		}
+	}
+}
+
+// verifyEvery is how often a server looks for rounds that automatic verification is to enter.
+const verifyEvery = 5 * time.Second
+
+func (c *composition) verifies(ctx context.Context, log *slog.Logger) {
+	for tick := time.NewTicker(verifyEvery); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		queued, refused, err := c.engine.ScheduleVerifications(ctx)
+		if err != nil && ctx.Err() == nil {
+			log.ErrorContext(ctx, "scheduling verifications failed", "error", err.Error())
+		} else if queued+refused > 0 {
+			log.InfoContext(ctx, "verifications", "queued", queued, "refused", refused)
 		}
 	}
 }

@@ -189,6 +189,10 @@ func Form(f models.Fact) *models.Refusal {
 		return required(f.Report, "report")
 	case models.RequestRefused:
 		return required(f.Report, "report")
+	case models.SourcePrepared:
+		return required(f.Source, "source")
+	case models.VerificationFinished:
+		return required(f.Report, "report")
 	default:
 		panic("custody: fact " + f.Kind())
 	}
@@ -260,6 +264,8 @@ func (s State) Refuse(f models.Fact, mode string, b budget.State) *models.Refusa
 		return s.refuseCompletion()
 	case models.WorkerFailed:
 		return nil
+	case models.SourcePrepared, models.VerificationFinished:
+		return order("no verification is under way")
 	}
 	panic("custody: fact " + f.Kind())
 }
@@ -411,7 +417,7 @@ func accounted(e models.Event) bool {
 	switch e.(type) {
 	case models.CallGranted, models.CallRefused, models.CallIntended, models.CallReturned, models.LeaseGranted,
 		models.ClaimTaken, models.LeaseLapsed, models.WorkerFailed, models.MigrationSettled, models.ToolUnknown,
-		models.ClaimReleased, models.StartupAnnotated, models.CredentialWaived:
+		models.ClaimReleased, models.StartupAnnotated, models.CredentialWaived, models.VerificationRefused:
 		return true
 	}
 	return false

@@ -83,7 +83,8 @@ func (s State) Evolve(e models.Event, actor string) State {
 		s.Granted, s.Live, s.ExpiresAt, s.RequestID = true, false, e.ExpiresAt, e.RequestID
 	case models.ClaimTaken:
 		s = State{ClaimID: e.ClaimID, ExpiresAt: e.ExpiresAt, Fence: e.Fence, GrantedAt: s.GrantedAt, Live: true, Owner: actor, RequestID: e.RequestID}
-	case models.LeaseLapsed, models.WorkerFailed, models.RunCompleted, models.RunFailed, models.ClaimReleased:
+	case models.LeaseLapsed, models.WorkerFailed, models.RunCompleted, models.RunFailed, models.ClaimReleased,
+		models.VerificationFinished:
 		s.Live, s.Granted = false, false
 	}
 	return s

@@ -261,11 +261,11 @@ func boundary(e models.Event) bool {
 }
 
 // quiet events may stand after a failure without being a later activity: the server's own note of its start, and what a
-// recovery, a reconciliation or a cancellation appends (NOCLAIM-06, NOCLAIM-07).
+// recovery, a reconciliation, a cancellation or a refused verification appends (NOCLAIM-06, NOCLAIM-07).
 func quiet(e models.Event) bool {
 	switch e.(type) {
 	case models.StartupAnnotated, models.NeverClaimedWitnessed, models.RefusalSettled, models.ReadonlyObservationWitnessed,
-		models.RequestRequeued, models.EffectReconciled, models.RunCancelled:
+		models.RequestRequeued, models.EffectReconciled, models.RunCancelled, models.VerificationRefused:
 		return true
 	}
 	return false

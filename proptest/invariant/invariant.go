@@ -13,7 +13,7 @@ import (
 
 // Step checks the way from one state to the next. env is what Decide read.
 func Step(old, now kernel.State, c models.Command, env models.Env, events []models.Event) error {
-	for _, check := range []func(kernel.State, kernel.State, models.Command, models.Env, []models.Event) error{spent, owned, settled, tickets, progress} {
+	for _, check := range []func(kernel.State, kernel.State, models.Command, models.Env, []models.Event) error{spent, owned, settled, tickets, progress, verified} {
 		if err := check(old, now, c, env, events); err != nil {
 			return fmt.Errorf("%w: %s gave %d events\nfrom %s\nto   %s", err, c.Verb(), len(events), old.Encode(), now.Encode())
 		}
@@ -60,7 +60,8 @@ func owned(old, now kernel.State, c models.Command, env models.Env, events []mod
 		return nil
 	}
 	l := old.Lease
-	if !l.Live || env.At >= l.InForce(env.LeaseExpires) || env.Actor != l.Owner || batch.Fence != l.Fence || old.End != "" {
+	verified := old.End == kernel.EndCompleted && old.Verification.State == models.VerificationStateClaimed
+	if !l.Live || env.At >= l.InForce(env.LeaseExpires) || env.Actor != l.Owner || batch.Fence != l.Fence || old.End != "" && !verified {
 		return fmt.Errorf("L3, K6: an append without ownership")
 	}
 	if t, ok := old.Tickets.Last(); ok && t.State == ticket.Claimed {
@@ -198,8 +199,68 @@ func progress(old, now kernel.State, _ models.Command, _ models.Env, events []mo
 	if !old.Registered.IsZero() && now.Rounds != old.Rounds+completions {
 		return fmt.Errorf("rules, invariant 28: rounds %d after %d and %d completions", now.Rounds, old.Rounds, completions)
 	}
-	if old.End == kernel.EndCompleted || old.End == kernel.EndCancelled {
+	if old.End == kernel.EndCancelled || old.End == kernel.EndCompleted && !verification(old, events) {
 		return fmt.Errorf("something follows the end")
+	}
+	return nil
+}
+
+// verification reports whether the events are those of an automatic verification, which may follow a completion: its admission or
+// refusal, its claim, and facts under that claim.
+func verification(old kernel.State, events []models.Event) bool {
+	state := old.Verification.State
+	for _, e := range events {
+		switch e.(type) {
+		case models.VerificationAdmitted, models.VerificationRefused, models.LeaseLapsed:
+		case models.LeaseGranted, models.ClaimTaken:
+			if state != models.VerificationStateAdmitted {
+				return false
+			}
+		case models.EffectReconciled:
+			return old.Custody.Unknown() > 0
+		default:
+			if state != models.VerificationStateClaimed {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// verified: automatic verification records nothing beside a ticket but its one refusal, is not entered by the scheduler after it,
+// and moves no progress (V1, V2).
+func verified(old, now kernel.State, c models.Command, env models.Env, events []models.Event) error {
+	_, asked := c.(models.AdmitVerification)
+	t, ok := old.Tickets.Last()
+	for _, e := range events {
+		switch e.(type) {
+		case models.VerificationAdmitted:
+			if ok && t.Outstanding() {
+				return fmt.Errorf("V1: a verification beside an outstanding ticket")
+			}
+		case models.VerificationRefused:
+			if env.Actor != models.ServerActor || old.Verification.Stopped {
+				return fmt.Errorf("V2: a second refusal, or one of a person's")
+			}
+		case models.SourcePrepared, models.VerificationFinished:
+			if old.Verification.State != models.VerificationStateClaimed {
+				return fmt.Errorf("V1: verified without a claim of it")
+			}
+		default:
+			continue
+		}
+		if _, fact := c.(models.Append); !asked && !fact {
+			return fmt.Errorf("V1: %s by %s", e.Kind(), c.Verb())
+		}
+	}
+	if asked && env.Actor == models.ServerActor && old.Verification.Stopped {
+		return fmt.Errorf("V2: scheduled after a refusal")
+	}
+	if old.Verification.Stopped && !now.Verification.Stopped || now.Rounds < old.Rounds {
+		return fmt.Errorf("V2: the refusal was forgotten")
+	}
+	if asked && (old.Counters() != now.Counters() || old.Custody.Turn.Response != now.Custody.Turn.Response) {
+		return fmt.Errorf("BOUND-13: entering a verification moved a counter or the response")
 	}
 	return nil
 }

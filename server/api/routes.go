@@ -69,6 +69,7 @@ func Routes() []Route {
 		send(http.MethodPut, run+"/batches/{command_id}", limitBatch, worker, native[models.Append]),
 		send(http.MethodPut, run+"/releases/{command_id}", limitCommand, worker, native[models.ReleaseRun]),
 		send(http.MethodPut, run+"/retries/{command_id}", limitCommand, operator, native[models.RetryRun]),
+		send(http.MethodPut, run+"/verifications/{command_id}", limitCommand, operator, native[models.AdmitVerification]),
 		send(http.MethodPost, run+"/evidence", limitBlob, operator, (*Server).putEvidence),
 		send(http.MethodPut, run+"/reconciliations/{command_id}", limitCommand, operator, native[models.Reconcile]),
 		send(http.MethodPut, run+"/cancellations/{command_id}", limitCommand, operator, native[models.CancelRun]),

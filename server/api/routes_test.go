@@ -35,6 +35,7 @@ func valid(t *testing.T, w *World, r *Run, route api.Route) Call {
 		"PUT /api/v1/runs/{run_id}/claims/{claim_id}/renewal":                      {Body: map[string]int64{"fence": 1, "lease_seconds": 60}},
 		"PUT /api/v1/runs/{run_id}/releases/{command_id}":                          {Body: models.ReleaseRun{Fence: 1}},
 		"PUT /api/v1/runs/{run_id}/retries/{command_id}":                           {Body: models.RetryRun{}},
+		"PUT /api/v1/runs/{run_id}/verifications/{command_id}":                     {Body: models.AdmitVerification{Round: 1}},
 		"POST /api/v1/runs/{run_id}/evidence":                                      {Body: []byte("what the provider says")},
 		"PUT /api/v1/runs/{run_id}/reconciliations/{command_id}":                   {Body: models.Reconcile{Outcome: models.OutcomeDidNotHappen, Seq: 1, Subject: models.SubjectRequest, Evidence: r.Checkpoint, AcknowledgeNoReplay: true, AcknowledgeOriginalRecordUnchanged: true, AcknowledgeOriginalUseCharged: true}},
 		"PUT /api/v1/runs/{run_id}/batches/{command_id}":                           {Body: models.Append{Fence: 1, Facts: []models.Fact{models.CommandFinished{Number: 1, Receipt: r.Checkpoint}}}},

@@ -90,6 +90,10 @@ func shown(v engine.RunView) RunShown {
 	if !st.Registered.IsZero() {
 		out.Registration, out.JournalDigest, out.RunDigest = &st.Registration, st.Head.Digest(), st.RunDigest()
 	}
+	if st.Registration.Verification != (models.Verification{}) {
+		d := st.Verification
+		out.Verification = &VerificationShown{Due: v.Verifiable, Passed: d.Passed, Round: d.Round, Started: d.Started, State: d.State, Stopped: d.Stopped}
+	}
 	for _, t := range st.Tickets.Tickets {
 		out.Tickets = append(out.Tickets, TicketShown{
 			Derived: t.Derived, Fixture: t.Fixture, Graph: t.Graph, LeaseSeq: t.GrantSeq, PolicyRevision: t.PolicyRevision, Profile: t.Profile,

@@ -100,6 +100,20 @@ type RunShown struct {
 	RunDigest     models.Digest        `json:"run_digest"`
 	Tickets       []TicketShown        `json:"tickets"`
 	Unknown       []UnknownShown       `json:"unknown"`
+
+	Verification *VerificationShown `json:"verification,omitzero"`
+}
+
+// VerificationShown is where the automatic verification of a run stands; a run without verification commands has none. Due says that
+// the server's scheduler is to enter it. State is empty before the first, and Stopped says that a recorded refusal ended automatic
+// scheduling.
+type VerificationShown struct {
+	Due     bool   `json:"due"`
+	Passed  bool   `json:"passed"`
+	Round   int64  `json:"round"`
+	Started int64  `json:"started"`
+	State   string `json:"state"`
+	Stopped bool   `json:"stopped"`
 }
 
 // UnknownShown is an effect whose outcome is unknown, or an uncertain ticket: Seq and Subject are what a reconciliation

@@ -333,7 +333,7 @@ func inForce(before, after kernel.State, lease models.Instant) models.Instant {
 
 // stand says what the run leaves beside its rows: who may claim it, until when, and what waits.
 func (w *Write) stand(s kernel.State, lease models.Instant) {
-	w.Lease, w.Reclaim = lease, kernel.Reclaimable(s)
+	w.Lease, w.Reclaim, w.Verify = lease, kernel.Reclaimable(s), kernel.Verifiable(s)
 	if entry := kernel.Queue(s); entry != nil {
 		w.Queue = &QueueEntry{Run: s.Run, Request: entry.Request, Expires: entry.Expires, Pool: entry.Pool}
 	}

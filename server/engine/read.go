@@ -91,6 +91,8 @@ type RunView struct {
 	Position string
 	Holds    []*models.Refusal
 	Unknown  []models.EffectReconciled
+
+	Verifiable bool // automatic verification is to enter
 }
 
 // Run returns a run for a caller with one of the roles.
@@ -103,7 +105,8 @@ func (e *Engine) Run(ctx context.Context, caller Caller, run string, roles ...st
 		return RunView{}, r
 	}
 	return RunView{Run: v.run, State: v.state, Now: v.now, Lease: v.lease, Position: kernel.Position(v.state, v.now, v.lease),
-		Holds: kernel.Holds(v.state, v.now, v.lease), Unknown: kernel.Unknown(v.state, v.now, v.lease)}, nil
+		Holds: kernel.Holds(v.state, v.now, v.lease), Unknown: kernel.Unknown(v.state, v.now, v.lease),
+		Verifiable: kernel.Verifiable(v.state)}, nil
 }
 
 // Runs returns run ids after the one named.

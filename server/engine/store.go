@@ -113,8 +113,8 @@ type Waiting struct {
 // Write is everything that one accepted command changes; it becomes durable whole or not at all. Rows are contiguous from
 // the loaded head. Queue nil removes the run's entry. Lease is the expiry that stands from now on, 0 for none. Reclaim is
 // until when, once that lease has lapsed, an ordinary claim may go on from here: such a run is announced without an entry
-// and without a person; 0 for no such claim. Outstanding is the request id of an outstanding ticket, empty for none. These
-// four replace what stood, also in a write without rows. A write without rows that has a State replaces the cached one, of a
+// and without a person; 0 for no such claim. Outstanding is the request id of an outstanding ticket, empty for none. Verify
+// says that automatic verification is to enter the run. These five replace what stood, also in a write without rows. A write without rows that has a State replaces the cached one, of a
 // factory too. Gone is a principal whose tokens are revoked with the write, empty for none.
 type Write struct {
 	Rows        []models.Row
@@ -125,6 +125,7 @@ type Write struct {
 	Lease       models.Instant
 	Reclaim     models.Instant
 	Outstanding string
+	Verify      bool
 	Once        []Once
 	Blobs       []Blob
 	Gone        string
@@ -170,6 +171,8 @@ type Journal interface {
 	Runs(ctx context.Context, factory, after string, limit int64) ([]string, error)
 	// Outstanding returns the runs after the one named that have an outstanding ticket, in order of ids, at most limit.
 	Outstanding(ctx context.Context, factory, after string, limit int64) ([]Waiting, error)
+	// Verifiable returns the runs after the one named that automatic verification is to enter, in order, at most limit.
+	Verifiable(ctx context.Context, factory, after string, limit int64) ([]string, error)
 	// Receipt returns a saved answer.
 	Receipt(ctx context.Context, key Key) (Receipt, error)
 	// Work returns what may be claimed now by workers of the pool, oldest first, at most limit: queued entries of that pool

@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/forge-continuity/forge/models"
+	"github.com/forge-continuity/forge/models/canon"
 )
 
 const (
@@ -42,6 +44,55 @@ func (e *Engine) AnnotateStartup(ctx context.Context, boot string) (int, error) 
 		}
 	})
 	return noted, err
+}
+
+// ScheduleVerifications lets automatic verification enter every run that it is due for, under an id of its round, and returns how
+// many it queued and how many it was refused: a typed refusal is recorded in the run and takes it off for good (BOUND-11, BOUND-12). A
+// run that moved on in between is left for the next time, and so is one that this build cannot read.
+func (e *Engine) ScheduleVerifications(ctx context.Context) (queued, refused int, err error) {
+	err = e.factories(ctx, func(factory string) error {
+		caller := Caller{Factory: factory, Principal: models.ServerActor}
+		for after := ""; ; {
+			due, err := e.store.Verifiable(ctx, factory, after, pageWaiting)
+			if err != nil || len(due) == 0 {
+				return err
+			}
+			for _, run := range due {
+				state, err := e.verify(ctx, caller, run)
+				switch r, said := IsRefusal(err); {
+				case err == nil && state == models.VerificationStateRefused:
+					refused++
+				case err == nil && state != "":
+					queued++
+				case err == nil, said && r.Code != models.CodeUnavailable:
+				default:
+					return err
+				}
+				if r, said := IsRefusal(err); said && r.Code != models.CodeClaimLive && r.Code != models.CodeVerificationNotDue {
+					e.log.WarnContext(ctx, "verification not scheduled", "factory", factory, "run", run, "code", string(r.Code))
+				}
+			}
+			after = due[len(due)-1]
+		}
+	})
+	return queued, refused, err
+}
+
+// verify enters the verification of the run's newest round; state is "" where this round was entered before.
+func (e *Engine) verify(ctx context.Context, caller Caller, run string) (state string, err error) {
+	v, err := e.view(ctx, caller, run)
+	if err != nil {
+		return "", err
+	}
+	a, err := e.Do(ctx, caller, run, fmt.Sprintf("verification-%d", v.state.Rounds), models.AdmitVerification{Round: v.state.Rounds})
+	if err != nil || a.Repeat {
+		return "", err
+	}
+	var r models.VerificationReceipt
+	if err := canon.Unmarshal(a.Body, &r); err != nil {
+		return "", fmt.Errorf("receipt of a verification: %w", err)
+	}
+	return r.State, nil
 }
 
 // Sweep removes what was uploaded longer than SweepAge ago and no row names, in every factory, and returns how many blobs.

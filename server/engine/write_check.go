@@ -9,7 +9,7 @@ func (w *Write) Check(locks Locks, at Loaded) error {
 	head, own := at.Run.Head, locks.Run == ""
 	if own {
 		head = at.Factory.Head
-		if w.Queue != nil || w.Lease != 0 || w.Reclaim != 0 || w.Outstanding != "" || len(w.Rows) == 0 && w.State == nil {
+		if w.Queue != nil || w.Lease != 0 || w.Reclaim != 0 || w.Outstanding != "" || w.Verify || len(w.Rows) == 0 && w.State == nil {
 			return fmt.Errorf("write to the journal of factory %s: it has rows or a state, no queue, no lease and no ticket", locks.Factory)
 		}
 	}
