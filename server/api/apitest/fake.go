@@ -92,7 +92,7 @@ func (f *Fake) Call(_ context.Context, function string, frames []engine.Frame, p
 			`"usage":{"input_tokens":0,"output_tokens":0,"requests":0,"tool_calls":0},"versions":{"firefly_agentic":"26.10.1","pydantic_ai":"2.55.0"}}`)}, nil
 	}
 	if function == "reproduce" { // the fake's pending requests are named by their checkpoint
-		return engine.Sealed{Result: []byte(`{"holds":[],"length":4,"served":0}`), Frames: []engine.Frame{{Name: "wire", Data: []byte("wire")}}}, nil
+		return engine.Sealed{Result: []byte(`{"exact":true,"holds":[],"length":4,"served":0}`), Frames: []engine.Frame{{Name: "wire", Data: []byte("wire")}}}, nil
 	}
 	observes := function == "observe" // a lost evidence read, with a list whose own result is kept
 	if function != "reconstruct" && !observes {
