@@ -421,7 +421,7 @@ func (c *Catalogue) VerifyFiles(file func(name string) ([]byte, error)) error {
 			return errors.New("catalogue: " + v.Record + " has fewer than 500 queries")
 		}
 	}
-	return nil
+	return c.checkSuccessors(file)
 }
 
 func (c *Catalogue) source(identity string) *Source {
