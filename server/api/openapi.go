@@ -236,5 +236,5 @@ func (b *builder) batch() schema {
 var facts = []models.Fact{
 	models.CheckpointSaved{}, models.RequestIssued{}, models.ResponseKept{}, models.ResponseConsumed{}, models.CallGranted{},
 	models.CallRefused{}, models.CallIntended{}, models.CallReturned{}, models.CommandStarted{}, models.CommandFinished{},
-	models.RoundCompleted{}, models.WorkerFailed{}, models.RunCompleted{}, models.RunFailed{}, models.ToolUnknown{}, models.RequestRefused{},
+	models.RoundCompleted{}, models.WorkerFailed{}, models.RunCompleted{}, models.RunFailed{}, models.ToolUnknown{}, models.RequestRefused{}, models.SourcePrepared{}, models.VerificationFinished{},
 }

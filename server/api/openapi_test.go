@@ -233,7 +233,8 @@ func TestOpenAPIFacts(t *testing.T) {
 	}
 	for _, f := range []models.Fact{models.CheckpointSaved{}, models.RequestIssued{}, models.ResponseKept{}, models.ResponseConsumed{}, models.CallGranted{},
 		models.CallRefused{}, models.CallIntended{}, models.CallReturned{}, models.CommandStarted{}, models.CommandFinished{}, models.RoundCompleted{},
-		models.WorkerFailed{}, models.RunCompleted{}, models.RunFailed{}, models.ToolUnknown{}, models.RequestRefused{}} {
+		models.WorkerFailed{}, models.RunCompleted{}, models.RunFailed{}, models.ToolUnknown{}, models.RequestRefused{}, models.SourcePrepared{},
+		models.VerificationFinished{}} {
 		if !strings.Contains(string(text), `"const":"`+f.Kind()+`"`) {
 			t.Errorf("%s is missing", f.Kind())
 		}
