@@ -16,7 +16,7 @@ import (
 
 func dbCommand() *cobra.Command {
 	c := &cobra.Command{Use: "db", Short: "Look after a store", Args: noArgs, RunE: showHelp}
-	c.AddCommand(dbMigrateCommand(), dbStatusCommand(), dbDoctorCommand(), dbSweepCommand())
+	c.AddCommand(dbMigrateCommand(), dbStatusCommand(), dbDoctorCommand(), dbSweepCommand(), dbSizeCommand())
 	return c
 }
 

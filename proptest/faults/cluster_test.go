@@ -209,3 +209,22 @@ func (c *cluster) standby() *cluster {
 		}
 	}
 }
+
+// awaitPrimary waits until recovery is over.
+func (c *cluster) awaitPrimary() {
+	c.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		conn, err := pgx.Connect(c.t.Context(), c.url("postgres"))
+		standby := true
+		if err == nil {
+			err = conn.QueryRow(c.t.Context(), `SELECT pg_is_in_recovery()`).Scan(&standby)
+			_ = conn.Close(context.Background())
+		}
+		if err == nil && !standby {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("still recovering after a minute: %v", err)
+		}
+	}
+}
