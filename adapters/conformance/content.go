@@ -264,5 +264,18 @@ func modulesAreKept(ctx context.Context, w *World) error {
 	if !bytes.Equal(got, data) {
 		return fmt.Errorf("a module of %d bytes came back as other %d bytes", len(data), len(got))
 	}
-	return nil
+	list, err := w.B.ListModules(ctx)
+	if err != nil {
+		return err
+	}
+	found := 0
+	for i, m := range list { // others may be there
+		if m == (engine.KeptModule{Digest: digest, Bytes: int64(len(data))}) {
+			found++
+		}
+		if i > 0 && bytes.Compare(list[i-1].Digest[:], m.Digest[:]) >= 0 {
+			return fmt.Errorf("module %s is listed behind %s", m.Digest, list[i-1].Digest)
+		}
+	}
+	return want("the module in the list", found, 1)
 }

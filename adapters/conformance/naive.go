@@ -744,6 +744,20 @@ func (h naiveHandle) PutModule(ctx context.Context, digest models.Digest, data [
 	return err
 }
 
+func (h naiveHandle) ListModules(ctx context.Context) ([]engine.KeptModule, error) {
+	unlock, err := h.read(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var list []engine.KeptModule
+	for digest, data := range h.modules {
+		list = append(list, engine.KeptModule{Digest: digest, Bytes: int64(len(data))})
+	}
+	slices.SortFunc(list, func(a, b engine.KeptModule) int { return bytes.Compare(a.Digest[:], b.Digest[:]) })
+	return list, nil
+}
+
 func (h naiveHandle) Module(ctx context.Context, digest models.Digest) ([]byte, error) {
 	unlock, err := h.read(ctx)
 	defer unlock()

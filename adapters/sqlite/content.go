@@ -65,6 +65,27 @@ func (s *Store) Module(ctx context.Context, digest models.Digest) ([]byte, error
 	return data, storeError("read module "+digest.String(), err)
 }
 
+// ListModules implements engine.Modules.
+func (s *Store) ListModules(ctx context.Context) ([]engine.KeptModule, error) {
+	const doing = "list modules"
+	rows, err := s.readers.QueryContext(ctx, `SELECT digest, octet_length(data) FROM modules ORDER BY digest`)
+	if err != nil {
+		return nil, storeError(doing, err)
+	}
+	defer rows.Close()
+	var list []engine.KeptModule
+	for rows.Next() {
+		var digest []byte
+		var m engine.KeptModule
+		if err := rows.Scan(&digest, &m.Bytes); err != nil {
+			return nil, storeError(doing, err)
+		}
+		copy(m.Digest[:], digest)
+		list = append(list, m)
+	}
+	return list, storeError(doing, rows.Err())
+}
+
 // PutToken implements engine.Credentials. A hash, or an id in the factory, that is there already is ErrTaken.
 func (s *Store) PutToken(ctx context.Context, t engine.Token) error {
 	const text = `INSERT INTO tokens (hash, factory, id, principal, expires_at, revoked) VALUES (?, ?, ?, ?, ?, ?)`

@@ -104,7 +104,7 @@ func rootCommand() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	root.AddCommand(serveCommand(), factoryCommand(), principalCommand(), tokenCommand(), policyCommand(), runCommand(), workCommand(),
-		claimCommand(), releaseCommand(), reconcileCommand(), retryCommand(), cancelCommand(), dbCommand(), candidateCommand(), admitCommand(),
+		claimCommand(), releaseCommand(), reconcileCommand(), retryCommand(), cancelCommand(), dbCommand(), moduleCommand(), candidateCommand(), admitCommand(),
 		receiptCommand(), recoverCommand(), qualifyCommand(), profileCommand(), reportCommand(), inspectCommand(), restoreCommand(), waiveCommand(), verifyCommand(), demoCommand(), versionCommand())
 	return root
 }

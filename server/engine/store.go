@@ -210,6 +210,14 @@ type Credentials interface {
 type Modules interface {
 	PutModule(ctx context.Context, digest models.Digest, data []byte) error
 	Module(ctx context.Context, digest models.Digest) ([]byte, error)
+	// ListModules lists what is kept, by digest. Bytes is the size of each.
+	ListModules(ctx context.Context) ([]KeptModule, error)
+}
+
+// KeptModule is a guest module that a store keeps.
+type KeptModule struct {
+	Digest models.Digest
+	Bytes  int64
 }
 
 // Announcer is a store that tells when work appears, on whatever node; a store without it is looked at more often.
