@@ -1,6 +1,6 @@
 """What recording costs per step: the agent of examples/nightly to its end, with the capability and without it.
 
-    FORGE_BIN=... FORGE_STUB_BIN=... python overhead.py [--database-url URL] [--runs N]
+    ./task bench:python     (or: FORGE_BIN=... FORGE_STUB_BIN=... python overhead.py [--database-url URL] [--runs N])
 
 Both run in this process against the same scripted provider on loopback, whose answers cost nothing, with the same tools and
 commands. A step is one model request with everything that follows from it. Prints one line of JSON.
@@ -105,7 +105,7 @@ async def main() -> None:
         a, b = statistics.median(without), statistics.median(with_it)
         print(json.dumps({
             'store': 'postgres' if args.database_url else 'sqlite', 'pydantic_ai': version('pydantic-ai-slim'), 'runs': args.runs, 'steps': STEPS,
-            'batches': batches, 'ms_per_step_without': round(1000 * a / STEPS, 1), 'ms_per_step_with': round(1000 * b / STEPS, 1),
+            'batches': batches, 'ms_per_step_without': round(1000 * a / STEPS, 1), 'ms_per_step_with': round(1000 * b / STEPS, 1), 'ratio': round(b / a, 2),
             'ms_per_batch': round(1000 * (b - a) / batches, 2)}))
     finally:
         field.close()

@@ -4,6 +4,7 @@
 #   sh scripts/with-postgres.sh clients/python/test.sh      from the project's root; both stores, as ./task test does
 #   clients/python/test.sh                                  SQLite only
 #   clients/python/test.sh tests/test_client.py -k version  arguments go to pytest
+#   clients/python/test.sh --overhead                       what recording costs, instead of the tests (./task bench:python)
 #
 # Needs Go, Python 3.11 or newer and a package index; without them it is SKIPPED with the reason, and fails under CI=true.
 #
@@ -63,6 +64,13 @@ if [ -z "${FORGE_TEST_DATABASE_URL:-}" ] && [ -n "${FORGE_TEST_POSTGRES_IMAGE:-}
 	done
 fi
 [ -n "${FORGE_TEST_DATABASE_URL:-}" ] || skip "${FORGE_TEST_POSTGRES_SKIP:-run it through scripts/with-postgres.sh}" " on PostgreSQL"
+
+if [ "${1:-}" = --overhead ]; then
+	env=$(sh "$here/venv.sh" 2.55.0)
+	"$env/bin/python" "$here/overhead.py"
+	[ -z "${FORGE_TEST_DATABASE_URL:-}" ] || "$env/bin/python" "$here/overhead.py" --database-url "$FORGE_TEST_DATABASE_URL"
+	exit
+fi
 
 # From the source folder, with nothing written into it. What has nothing to do with the SDK runs with the first of them only.
 status=0

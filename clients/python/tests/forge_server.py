@@ -40,7 +40,7 @@ class Server:
         self.process = subprocess.Popen(
             [FORGE, 'serve', *self.store, '--listen', f'127.0.0.1:{self.port}'], stdout=log, stderr=log, env=self.env)
         log.close()
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300  # the first start compiles the guest
         while True:
             try:
                 with socket.create_connection(('127.0.0.1', self.port), timeout=1) as s:
