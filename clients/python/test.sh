@@ -67,6 +67,7 @@ fi
 
 if [ "${1:-}" = --overhead ]; then
 	env=$(sh "$here/venv.sh" 2.55.0)
+	export PYTHONPATH="$here/src" PYTHONDONTWRITEBYTECODE=1
 	"$env/bin/python" "$here/overhead.py"
 	[ -z "${FORGE_TEST_DATABASE_URL:-}" ] || "$env/bin/python" "$here/overhead.py" --database-url "$FORGE_TEST_DATABASE_URL"
 	exit

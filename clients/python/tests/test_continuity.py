@@ -174,8 +174,9 @@ def test_other_versions_show_their_hold_or_are_continued(field: Field):
     run = field.register(prompt='1.0.0')
     assert field.work(prompt='1.0.0', take=[run]) == 0
     assert field.ada.run(run)['position'] == 'held' and field.provider_calls(run) == 8
-    source = next((s for s in json.loads(agent.CATALOGUE.read_bytes())['sources'] if s['pydantic_ai'] == SDK), None)
-    if source is None or source['transition'] is None:
+    catalogue = json.loads(agent.CATALOGUE.read_bytes())
+    source = next((s['identity'] for s in catalogue['sources'] if s['pydantic_ai'] == SDK), None)
+    if source not in [t['from'] for t in catalogue['transitions']]:
         assert ('source_unregistered' if source is None else 'sdk_pair_unsupported') in field.holds(run), field.holds(run)
         not_admitted(field.factory, run)
         return
