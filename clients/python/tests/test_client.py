@@ -163,7 +163,7 @@ def test_ids_are_made_by_the_caller():
 
 
 @pytest.mark.parametrize('review', [
-    {**REVIEW, 'jobs': 1}, {**REVIEW, 'jobs': False}, {**REVIEW, 'wire_length': 0}, {**REVIEW, 'wire_digest': 'x'},
+    {**REVIEW, 'provider_epoch': 'next one'}, {**REVIEW, 'source_revision': ''}, {**REVIEW, 'jobs': 1}, {**REVIEW, 'jobs': False}, {**REVIEW, 'wire_length': 0}, {**REVIEW, 'wire_digest': 'x'},
     {k: v for k, v in REVIEW.items() if k != 'admissions'}, {**REVIEW, 'more': 1}, None])
 def test_review_is_checked_before_sending(review):
     forge, recorder = client(ok)
