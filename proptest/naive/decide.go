@@ -103,7 +103,8 @@ func (r *run) append(f factory, c models.Append, a Asked) models.Code {
 		s.when(malformed(fact), models.CodeRequestMalformed)
 	}
 	r.own(&s, f, a, c.Fence)
-	if t := r.newest(); t != nil && t.state == "claimed" {
+	// Only its owner is told what stops a ticket.
+	if t := r.newest(); t != nil && t.state == "claimed" && len(s) == 0 {
 		r.stops(&s, f, t, a)
 	}
 	s.when(r.end == "cancelled", models.CodeRunCancelled)
