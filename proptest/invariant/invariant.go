@@ -116,10 +116,21 @@ func settled(old, now kernel.State, c models.Command, env models.Env, events []m
 		return fmt.Errorf("rules, invariant 18: an acknowledgement is missing")
 	case int64(len(now.Tickets.Tickets)) > f.Policy.MaxTicketsPerRun || env.Pending+1 > f.Policy.MaxPendingTickets:
 		return fmt.Errorf("rules, invariant 19: admitted over a bound")
-	case env.Actor != old.OriginalActor || old.Custody.Unknown() > 0 || old.End != "" || old.Lease.Executing(env.At, env.LeaseExpires):
+	case env.Actor != old.OriginalActor || unknown(old, m.Version) || old.End != "" || old.Lease.Executing(env.At, env.LeaseExpires):
 		return fmt.Errorf("admitted what was not held")
 	}
 	return nil
+}
+
+// unknown reports whether an effect is unknown that an admission of this version does not cover: version 2 covers source
+// observations, and nothing else ever is (ELIG-16).
+func unknown(s kernel.State, version int64) bool {
+	for _, c := range s.Custody.Turn.Calls {
+		if c.Unknown() && !s.Custody.Turn.Settled && (version != 2 || c.Class != models.ClassSourceObservation) {
+			return true
+		}
+	}
+	return len(s.Custody.Commands) > 0
 }
 
 // moves are the ways of a ticket (rules, section 6), as far as this version goes.
