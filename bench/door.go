@@ -139,7 +139,10 @@ func (b *bench) continued(people load.People, r *recordings.Recording) error {
 			})
 		}
 		if err == nil {
-			err = timed("claim", func(ctx context.Context) error { _, err := people.SecondWorker.Claim(ctx, run, "next", 600); return err })
+			err = timed("claim", func(ctx context.Context) error {
+				_, err := people.SecondWorker.Claim(ctx, run, "next", 600)
+				return err
+			})
 		}
 		if err != nil {
 			return err
