@@ -189,7 +189,7 @@ func TestNarrowedPolicy(t *testing.T) {
 				}
 				if claimed {
 					// The model said once that a stranger is told of the window.
-					lost := models.Append{Fence: w.State.Lease.Fence + 1, Facts: []models.Event{models.CheckpointSaved{Checkpoint: w.State.Custody.Checkpoint}}}
+					lost := models.Append{Fence: w.State.Lease.Fence + 1, Facts: []models.Fact{models.CheckpointSaved{Checkpoint: w.State.Custody.Checkpoint}}}
 					refused(t, w.Do(world.Worker2, "stale", lost), models.CodeFenceLost)
 				}
 				if c.code == "" {
