@@ -204,8 +204,10 @@ func everything(t *rapid.T) {
 				k.do(t, k.actor(t, world.Omar), k.id(t), c)
 			}
 		},
-		"retry":   func(t *rapid.T) { k.do(t, k.actor(t, world.Dana), k.id(t), models.RetryRun{}) },
-		"release": func(t *rapid.T) { k.do(t, k.actor(t, w.State.Lease.Owner), k.id(t), models.ReleaseRun{Fence: w.State.Lease.Fence}) },
+		"retry": func(t *rapid.T) { k.do(t, k.actor(t, world.Dana), k.id(t), models.RetryRun{}) },
+		"release": func(t *rapid.T) {
+			k.do(t, k.actor(t, w.State.Lease.Owner), k.id(t), models.ReleaseRun{Fence: w.State.Lease.Fence})
+		},
 		"cancel": func(t *rapid.T) {
 			if one(t, 10, "really") {
 				k.do(t, world.Omar, k.id(t), models.CancelRun{})
