@@ -30,6 +30,13 @@ func (e *Engine) RegisterProfile(ctx context.Context, caller Caller, id string, 
 	if _, err := e.Factory(ctx, caller, models.RoleAdministrator); err != nil {
 		return Answer{}, err
 	}
+	c := models.RegisterProfile{Profile: p}
+	// A command that was said before is answered as it was then, or is a conflict, whatever became of its reports.
+	if _, err := e.store.Receipt(ctx, Key{Factory: caller.Factory, Space: SpaceFactory, ID: id}); err == nil {
+		return e.DoFactory(ctx, caller, id, c)
+	} else if !errors.Is(err, ErrNotFound) {
+		return Answer{}, unavailable(err)
+	}
 	var failed error
 	refusal := models.RefuseQualifications(p, func(d models.Digest) []byte {
 		data, err := e.store.Blob(ctx, caller.Factory, "", d)
@@ -44,7 +51,7 @@ func (e *Engine) RegisterProfile(ctx context.Context, caller Caller, id string, 
 	case refusal != nil:
 		return Answer{}, refusal
 	}
-	return e.DoFactory(ctx, caller, id, models.RegisterProfile{Profile: p})
+	return e.DoFactory(ctx, caller, id, c)
 }
 
 // Report returns a kept report.

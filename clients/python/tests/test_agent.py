@@ -394,8 +394,8 @@ def test_lease_is_renewed(factory, tmp_path):
     with Provider([chat(('c1', 'look', '{"what":"a"}')), chat(text='done')]) as provider:
         small = Small(lambda: chat_model(provider.url))
         life = Life(factory, tmp_path, small)
-        provider.answers[1] = lambda handler: (time.sleep(4), _answer(handler, chat(text='done')))
-        life.work(lease=2)
+        provider.answers[1] = lambda handler: (time.sleep(12), _answer(handler, chat(text='done')))
+        life.work(lease=8)
         assert life.view()['position'] == 'completed' and life.results == ['done']
 
 
