@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forge-continuity/forge/adapters/postgres/pgtest"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -30,7 +31,7 @@ type cluster struct {
 func programs(t testing.TB) string {
 	t.Helper()
 	if reason := os.Getenv("FORGE_TEST_POSTGRES_SKIP"); reason != "" {
-		t.Skipf("SKIPPED: no PostgreSQL: %s", reason)
+		pgtest.Missing(t, reason)
 	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if len(found) > 0 {
@@ -39,7 +40,7 @@ func programs(t testing.TB) string {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		return filepath.Dir(path)
 	}
-	t.Skip("SKIPPED: initdb is not installed, so there is no PostgreSQL here that may be killed (Debian: postgresql)")
+	pgtest.Missing(t, "initdb is not installed, so there is none that may be killed (Debian: postgresql)")
 	return ""
 }
 
@@ -69,7 +70,7 @@ func emptyCluster(t testing.TB) *cluster {
 	if os.Getuid() == 0 { // the server refuses to run as root
 		u, err := user.Lookup("postgres")
 		if err != nil {
-			t.Skipf("SKIPPED: PostgreSQL does not run as root, and there is no other user for it: %v", err)
+			pgtest.Missing(t, "it does not run as root, and there is no other user for it: "+err.Error())
 		}
 		uid, _ := strconv.Atoi(u.Uid)
 		gid, _ := strconv.Atoi(u.Gid)

@@ -46,11 +46,11 @@ func Open(t testing.TB) string {
 		return made
 	}
 	if reason := os.Getenv(envSkip); reason != "" {
-		none(t, reason)
+		Missing(t, reason)
 	}
 	base, err := container()
 	if err != nil {
-		none(t, err.Error())
+		Missing(t, err.Error())
 	}
 	made, drop, err := database(context.Background(), base)
 	if err != nil {
@@ -70,7 +70,8 @@ func Main(m interface{ Run() int }) {
 	os.Exit(code)
 }
 
-func none(t testing.TB, reason string) {
+// Missing says SKIPPED with the reason why a test has no PostgreSQL, which under CI=true is a failure.
+func Missing(t testing.TB, reason string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
 		t.Fatalf("no PostgreSQL, and CI=true asks for it: %s", reason)
