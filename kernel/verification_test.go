@@ -42,6 +42,7 @@ func TestCompletedRunIsVerified(t *testing.T) {
 	if again := w.Schedule(); !again.Repeat {
 		t.Fatalf("entered twice: %v", again.Refusal)
 	}
+	held(t, w.Candidate(world.Dana), models.CodeClaimLive, "queued", "true")
 	refused(t, w.Claim(world.Worker), models.CodeNotInPool, "pool", models.VerificationPool)
 	accepted(t, w.ClaimVerification())
 	if kernel.Position(w.State, w.Now, w.Lease) != "completed" {
