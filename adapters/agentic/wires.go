@@ -245,7 +245,7 @@ func (r *reconstruction) render(c *Checkpoint, contract, history *pyjson.Value) 
 			r.hold("sandbox_stopped", d)
 			return nil
 		}
-		return pyjson.Encode(spelled(body))
+		return pyjson.Encode(pyjson.Respelled(body))
 	}
 	request := openai.Request{Version: c.Version, Model: m.name, Settings: m.settings, Tools: contract.Get("tools").Items,
 		OutputTools: output.Get("output_tools").Items, AllowText: output.Get("allow_text_output").IsTrue(), Stream: m.stream, History: history}
@@ -273,26 +273,5 @@ func sentAs(m modelOf, rendered, sent []byte) bool {
 	limits := pyjson.Limits{Bytes: 2 * MaxRecordBytes, Depth: MaxRecordDepth, Nodes: MaxRecordNodes}
 	a, err := pyjson.Parse(rendered, limits)
 	b, err2 := pyjson.Parse(sent, limits)
-	return err == nil && err2 == nil && pyjson.Equal(a, spelled(b))
-}
-
-// spelled spells every number as CPython does.
-func spelled(v *pyjson.Value) *pyjson.Value {
-	switch v.Kind {
-	case pyjson.Number:
-		return pyjson.NewNumber(pyjson.PythonNumber(v.Text))
-	case pyjson.Array:
-		out := pyjson.NewArray()
-		for _, item := range v.Items {
-			out.Items = append(out.Items, spelled(item))
-		}
-		return out
-	case pyjson.Object:
-		out := pyjson.NewObject()
-		for _, m := range v.Members {
-			out.Members = append(out.Members, pyjson.Member{Name: m.Name, Value: spelled(m.Value)})
-		}
-		return out
-	}
-	return v
+	return err == nil && err2 == nil && pyjson.Equal(a, pyjson.Respelled(b))
 }

@@ -101,7 +101,7 @@ func TestEveryWire(t *testing.T) {
 			}
 			want, m := decode64(t, c.Next), readModel(derived.Get("contract"))
 			if !sentAs(m, r.NextRequest, want) {
-				t.Errorf("next request differs from the SDK's at %v", diffs(spelled(tree(t, want)), tree(t, r.NextRequest)))
+				t.Errorf("next request differs from the SDK's at %v", diffs(pyjson.Respelled(tree(t, want)), tree(t, r.NextRequest)))
 			}
 			result, wire, refused := Reproduce(loadCatalogue(t), h.checkpoint)
 			if refused != nil || len(result.Holds) > 0 || !sentAs(m, wire, h.closed.Wire) || result.SHA256 != sha256Hex(wire) || result.Length != int64(len(wire)) {

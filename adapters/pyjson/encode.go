@@ -220,6 +220,27 @@ func ParseCanonical(data []byte, limits Limits) (*Value, error) {
 	return v, nil
 }
 
+// Respelled returns the value with every number as PythonNumber writes it.
+func Respelled(v *Value) *Value {
+	switch v.Kind {
+	case Number:
+		return NewNumber(PythonNumber(v.Text))
+	case Array:
+		out := NewArray()
+		for _, item := range v.Items {
+			out.Items = append(out.Items, Respelled(item))
+		}
+		return out
+	case Object:
+		out := NewObject()
+		for _, m := range v.Members {
+			out.Members = append(out.Members, Member{Name: m.Name, Value: Respelled(m.Value)})
+		}
+		return out
+	}
+	return v
+}
+
 // PythonNumber returns the text that CPython's json.dumps writes after json.loads has read this number: repr of the int or
 // float.
 func PythonNumber(text string) string {

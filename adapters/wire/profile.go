@@ -19,9 +19,6 @@ var (
 // provider and a model name; ProfileOf has the SDK's own. The zero Profile has the defaults.
 type Profile struct{ set *pyjson.Value }
 
-// NewProfile makes a profile of the members of a JSON object, as the SDK names them.
-func NewProfile(set *pyjson.Value) Profile { return Profile{set} }
-
 // ProfileOf returns the profile that this version of the SDK has for a model, and whether the table knows the model. api is
 // "openai-chat", "openai-responses", "anthropic", "google" or "bedrock".
 func ProfileOf(v pydanticai.Version, api, provider, model string) (Profile, bool) {

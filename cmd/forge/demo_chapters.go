@@ -255,7 +255,7 @@ func (s *story) refuse(ctx context.Context) error {
 		return err
 	}
 	s.step("A worker claims it, and the provider refuses its first request while validating")
-	review, err := load.Refuse(ctx, s.dana, s.people.SecondWorker, s.recording, storyRun, "claim-refused")
+	review, err := load.Refuse(ctx, s.dana, s.people.SecondWorker, s.recording, storyRun, "claim-refused", nil)
 	if err != nil {
 		return err
 	}

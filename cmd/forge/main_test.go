@@ -158,7 +158,7 @@ func chaptered(ctx context.Context, ts *testscript.TestScript, comp *composition
 		time.Sleep(1100 * time.Millisecond)
 	case "refused":
 		ts.Check(s.admitted(ctx, 900))
-		review, err := load.Refuse(ctx, s.dana, people.SecondWorker, s.recording, storyRun, "claim-refused")
+		review, err := load.Refuse(ctx, s.dana, people.SecondWorker, s.recording, storyRun, "claim-refused", nil)
 		ts.Check(err)
 		correction, err := load.PutReports(ctx, people.Administrator, &review)
 		ts.Check(err)

@@ -2,11 +2,8 @@ package line
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
 
 	forge "github.com/forge-continuity/forge/clients/go"
 	"github.com/forge-continuity/forge/fixtures/load"
@@ -14,62 +11,24 @@ import (
 	"github.com/forge-continuity/forge/server/api/apitest"
 )
 
-// refuse claims the run and records that the provider refused the continuation's first request, then that the worker stopped. It
-// returns the review of it, without reports.
-func (s *stage) refuse(t *testing.T, run, claim string, wire func([]byte) []byte) models.ReviewedProviderRejectionV1 {
+// refuse is load.Refuse by the stage's worker.
+func (s *stage) refuse(t *testing.T, run, claim string, sent func([]byte) []byte) models.ReviewedProviderRejectionV1 {
 	t.Helper()
-	ctx := t.Context()
-	w := &load.Continuer{Client: s.worker}
-	claimed, err := w.Claim(ctx, s.recording, run, claim, 600)
+	review, err := load.Refuse(t.Context(), s.dana, s.worker, s.recording, run, claim, sent)
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := w.Next()
-	if err != nil {
-		t.Fatal(err)
-	}
-	body = wire(body)
-	view, err := s.dana.Run(ctx, run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := models.ReviewedProviderRejectionV1{Endpoint: "https://provider.test/v1", Executable: "exec-1", Model: "model-1", Principal: "principal-1",
-		ProviderEpoch: "epoch-1", SourceRevision: strconv.FormatInt(view.Registration.Source.Revision, 10), Wire: models.PlainDigest(body),
-		WireLength: int64(len(body))}
-	rec := load.Recorder{Client: s.worker, Run: run, Salt: claimed.Salt, Fence: claimed.Claim.Fence, Prefix: claim}
-	blob, err := rec.Put(ctx, body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	report, err := rec.Put(ctx, []byte("the provider refused: 422"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := claimed.Claim.Counters.Requests + 1
-	if err := rec.Record(ctx, "request", models.RequestIssued{Checkpoint: claimed.Claim.Checkpoint, Request: n, Wire: r.Wire, WireBlob: blob,
-		WireLength: r.WireLength, Provider: models.ProviderDigest(r.Endpoint, r.Executable, r.Model, r.Principal, r.ProviderEpoch)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := rec.Record(ctx, "refused", models.RequestRefused{Report: report, Request: n}, models.WorkerFailed{Report: report}); err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return review
 }
 
-// reports keeps the reports of the review and of the correction, and returns the latter's digest.
-func (s *stage) reports(t *testing.T, r *models.ReviewedProviderRejectionV1) models.Digest {
+// reports is load.PutReports by the stage's administrator.
+func (s *stage) reports(t *testing.T, review *models.ReviewedProviderRejectionV1) models.Digest {
 	t.Helper()
-	put := func(kind, epoch string) models.Digest {
-		d, err := s.admin.PutReport(t.Context(), fmt.Appendf(nil,
-			`{"at_us":%d,"executable_identity":%q,"format":"forge-report/1","kind":%q,"provider_epoch":%q,"source_revision":%q}`,
-			time.Now().UnixMicro(), r.Executable, kind, epoch, r.SourceRevision))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
+	correction, err := load.PutReports(t.Context(), s.admin, review)
+	if err != nil {
+		t.Fatal(err)
 	}
-	r.SourceValidator, r.ExecutableProbe = put("source_validator", r.ProviderEpoch), put("executable_probe", r.ProviderEpoch)
-	return put("corrective_validation", "epoch-2")
+	return correction
 }
 
 // settle recovers the refused request of req-1 under rec-1 and returns the receipt.
@@ -82,7 +41,7 @@ func (s *stage) settle(t *testing.T, run string, review models.ReviewedProviderR
 	}
 	body := forge.RejectedBoundaryRecoveryInputV1{
 		AcknowledgeFiniteOwnershipLease: true, AcknowledgeNoOriginalResponseOrToolReplay: true, AcknowledgeReviewedProviderEpoch: true,
-		AcknowledgeSameRequestAndBudgets: true, CandidateDigest: c.CandidateDigest, CorrectiveEpoch: "epoch-2", CorrectiveValidation: correction,
+		AcknowledgeSameRequestAndBudgets: true, CandidateDigest: c.CandidateDigest, CorrectiveEpoch: load.CorrectiveEpoch, CorrectiveValidation: correction,
 		Review: review, ValidForSeconds: 600,
 	}
 	saved, err := s.dana.RequestRejectedBoundaryRecovery(t.Context(), run, "req-1", "rec-1", body)
@@ -104,8 +63,6 @@ func boundary(t *testing.T, test func(*testing.T, *stage)) {
 	}
 }
 
-func same(b []byte) []byte { return b }
-
 // The continuation's first request is refused, reviewed, reproduced byte for byte in the real sandbox, recovered once, and the
 // pending graph carried to the end. REFUSED-22, REFUSED-26 (the receipt's length and digest), REFUSED-28, REFUSED-29, REFUSED-30,
 // REFUSED-31, REFUSED-32, FLOW-31.
@@ -117,7 +74,7 @@ func TestRefusedBoundaryIsRecovered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		review := s.refuse(t, "run-1", "claim-2", same)
+		review := s.refuse(t, "run-1", "claim-2", nil)
 		rows := s.rows(t, "run-1")
 		body, first := s.settle(t, "run-1", review)
 		again, err := s.dana.RequestRejectedBoundaryRecovery(ctx, "run-1", "req-1", "rec-1", body)

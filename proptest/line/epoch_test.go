@@ -61,7 +61,7 @@ func TestAdoptionStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	same("admission", admitted.Receipt.Registration)
-	review, err := load.Refuse(ctx, s.dana, s.worker, s.recording, "run-1", "claim-2")
+	review, err := load.Refuse(ctx, s.dana, s.worker, s.recording, "run-1", "claim-2", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func TestRefusedBoundaryVerifiesOffline(t *testing.T) {
 		}))
 		return s.bundle(t, "run-1")
 	}
-	whole := recovered(t, same)
+	whole := recovered(t, bytes.Clone)
 	v, err := engine.Verify(t.Context(), whole, sandbox(t))
 	if err != nil || v.Reproductions != 1 || v.Reports != 3 || v.ReportsMissing != 0 {
 		t.Fatalf("%+v %v", v, err)

@@ -9,7 +9,6 @@ package naive
 import (
 	"bytes"
 	"fmt"
-	"slices"
 
 	"github.com/forge-continuity/forge/models"
 	"github.com/forge-continuity/forge/models/canon"
@@ -52,16 +51,6 @@ type Model struct {
 
 // New is a factory before its first row.
 func New(factory string) *Model { return &Model{Name: factory, Said: map[string]string{}} }
-
-// Clone returns a model that goes its own way.
-func (m *Model) Clone() *Model {
-	c := *m
-	c.Factory, c.Run, c.Said = slices.Clone(m.Factory), slices.Clone(m.Run), map[string]string{}
-	for k, v := range m.Said {
-		c.Said[k] = v
-	}
-	return &c
-}
 
 func space(c models.Command) string {
 	switch c.(type) {

@@ -117,9 +117,6 @@ func New(e *engine.Engine, log *slog.Logger, o Options) *Server {
 	return s
 }
 
-// App is the Fiber application, for a host that adds pages of its own beside the API.
-func (s *Server) App() *fiber.App { return s.app }
-
 // Serve answers on ln until Shutdown. It closes ln.
 func (s *Server) Serve(ln net.Listener) error {
 	if err := s.app.Listener(ln); err != nil {

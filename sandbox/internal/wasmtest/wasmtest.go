@@ -20,7 +20,7 @@ type Types []byte
 type Module struct {
 	types, imports, funcs, exports, globals, bodies, datas, elements [][]byte
 
-	memory, table, start, raw []byte
+	memory, table, start []byte
 
 	funcImports int
 }
@@ -101,9 +101,6 @@ func (m *Module) Data(offset int32, data []byte) {
 // Start sets the start function.
 func (m *Module) Start(f uint32) { m.start = U32(f) }
 
-// Raw adds bytes at the end of the file.
-func (m *Module) Raw(b []byte) { m.raw = append(m.raw, b...) }
-
 // Bytes returns the file.
 func (m *Module) Bytes() []byte {
 	out := []byte("\x00asm\x01\x00\x00\x00")
@@ -128,7 +125,7 @@ func (m *Module) Bytes() []byte {
 	list(9, m.elements)
 	list(10, m.bodies)
 	list(11, m.datas)
-	return append(out, m.raw...)
+	return out
 }
 
 // U32 is an unsigned LEB128 number.
