@@ -70,8 +70,8 @@ func TestStories(t *testing.T) {
 }
 
 // serverCmd starts a server with a new fixture factory on SQLite for the rest of the script and sets SERVER, FORGE_SERVER
-// and the tokens ADMINISTRATOR, OPERATOR, WORKER, SECOND_WORKER and READER; FORGE_TOKEN is the operator's. "held" loads the held run as nightly-4711,
-// "enabled" also registers a fixture profile and enables the policy.
+// and the tokens ADMINISTRATOR, OPERATOR, WORKER, SECOND_WORKER and READER; FORGE_TOKEN is the operator's. "held" loads the held run as nightly-4711, "verified" one that is
+// to be verified, "enabled" also registers a fixture profile and enables the policy.
 func serverCmd(ts *testscript.TestScript, neg bool, args []string) {
 	ctx := context.Background()
 	store, err := sqlite.Open(ctx, filepath.Join(ts.MkAbs("."), "server.db"))
@@ -106,6 +106,17 @@ func serverCmd(ts *testscript.TestScript, neg bool, args []string) {
 			report, err := last.Put(ctx, []byte("the machine goes down"))
 			ts.Check(err)
 			ts.Check(last.Record(ctx, "worker_failed", models.WorkerFailed{Report: report}))
+		case "verified": // nightly-4711 with a frozen verification list, given back after its first completed round
+			r, err := recordings.Held("2.55.0")
+			ts.Check(err)
+			ts.Check(load.PutRecords(ctx, people.Administrator, r))
+			run, err := load.Held(ctx, people.Operator, people.Worker, r, storyRun, load.Options{
+				Registration: func(g *models.Registration) { g.Verification = models.Verification{Commands: 1, List: g.Task} },
+				Stop:         load.After("checkpoint", 2),
+			})
+			ts.Check(err)
+			_, err = people.Worker.Release(ctx, storyRun, "release-1", run.Fence, "")
+			ts.Check(err)
 		case "enabled":
 			_, err := people.Administrator.PutProfile(ctx, "profile", load.FixtureProfile("fixture", comp.engine.Host()))
 			ts.Check(err)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import re
 from typing import Any, Callable
 
 import httpx
@@ -13,6 +14,8 @@ import pytest
 from forge_continuity import (
     ArgumentRefused, AsyncForge, Forge, RefusedError, UncertainError, UnexpectedAnswer, UnreachableError,
 )
+from forge_continuity import _wire as wire
+from forge_server import ROOT
 
 D = {name: c * 64 for name, c in zip(('candidate_digest', 'journal_digest', 'policy_digest', 'run_digest'), 'abcd')}
 V1 = {'acknowledge_no_new_grant': True, 'acknowledge_original_consumption': True, 'acknowledge_renewed_same_attempt_lease': True}
@@ -93,6 +96,41 @@ def test_methods_reach_their_routes(name, arguments, method, path):
         assert all(body[k] is True for k in arguments if k.startswith('acknowledge'))
         assert not {'run_id', 'request_id', 'recovery_id'} & set(body)
     assert inspect.iscoroutinefunction(getattr(AsyncForge, name))  # both faces have it
+
+
+def test_every_route_of_a_run_is_reached():
+    """The client names every route that the server describes: each fixed word of its address stands in the source."""
+    source = inspect.getsource(inspect.getmodule(AsyncForge)) + inspect.getsource(wire)
+    spoken = set(re.findall(r"(?<=['/])[a-z0-9-]+(?=['/])", source))
+    paths = json.loads((ROOT / 'docs' / 'openapi.json').read_text())['paths']
+    words = {word for path in paths if path.startswith('/api/') for word in path.split('/')[3:] if word and not word.startswith('{')}
+    assert 'verifications' in words and words <= spoken
+
+
+def test_credentials():
+    forge, recorder = client(ok)
+    forge.inspect('run-1', 'a' * 64)
+    forge.restore('run-1', 'a' * 64)
+    finding = {'blob': 'a' * 64, 'path': '/history/0', 'rule': 'github-pat', 'rule_set': 'b' * 64}
+    forge.waive_credential('run-1', 'w-1', **finding)
+    run = '/api/v1/runs/run-1'
+    assert [(r.method, r.url.path) for r in recorder.requests] == [
+        ('GET', f'{run}/checkpoints/{"a" * 64}/inspection'), ('GET', f'{run}/checkpoints/{"a" * 64}/restore'), ('PUT', f'{run}/credential-waivers/w-1')]
+    assert json.loads(recorder.requests[2].content) == finding
+    with pytest.raises(ArgumentRefused):
+        forge.inspect('run-1', 'latest')
+
+
+def test_verification_by_hand():
+    forge, recorder = client(ok)
+    forge.verify('run-1', 'v-1', 3)
+    (request,) = recorder.requests
+    assert (request.method, request.url.path) == ('PUT', '/api/v1/runs/run-1/verifications/v-1')
+    assert json.loads(request.content) == {'round': 3}
+    for wrong in (0, -1, True, 1.0, '1', None):
+        with pytest.raises(ArgumentRefused):
+            forge.verify('run-1', 'v-1', wrong)
+    assert len(recorder.requests) == 1
 
 
 def test_version_2_has_its_own_route():
@@ -211,10 +249,10 @@ def test_uncertain_answers_are_read_back_and_not_sent_again(name, arguments, met
 def test_what_is_uncertain(answer):
     forge, recorder = client(answer)
     for call in (lambda: forge.claim('run-1', 'c-1', 60), lambda: forge.append('run-1', 'b-1', 1, [_fact()]),
-                 lambda: forge.release('run-1', 'r-1', 1), lambda: forge.open_run('run-1')):
+                 lambda: forge.release('run-1', 'r-1', 1), lambda: forge.open_run('run-1'), lambda: forge.verify('run-1', 'v-1', 1)):
         with pytest.raises(UncertainError):
             call()
-    assert len(recorder.requests) == 4  # each once
+    assert len(recorder.requests) == 5  # each once
 
 
 @pytest.mark.parametrize('answer,error', [

@@ -96,6 +96,62 @@ def test_lost_answers(factory):
         proxy.close()
 
 
+def test_verification(factory):
+    """A completed round is queued for verification by hand, once, and a worker of its pool runs the frozen list and says how it went."""
+    ada = factory.client('ada')
+    run = 'run-' + secrets.token_hex(6)
+    salt = bytes.fromhex(ada.open_run(run).receipt['salt'])
+    commands = ada.put_blob(run, salt, b'["make check"]')
+    register(factory, run, verification={'commands': 1, 'list': commands})
+    worker = factory.client('worker')
+    worker.claim(run, 'claim-1', 60)
+    worker.append(run, 'batch-1', 1, [Fact('round.completed', {'round': 1})])
+    with pytest.raises(RefusedError) as error:
+        ada.verify(run, 'early', 1)
+    assert error.value.code == 'claim_live'
+    worker.release(run, 'release-1', 1)
+    with pytest.raises(RefusedError) as error:
+        ada.verify(run, 'other', 2)
+    assert error.value.code == 'verification_not_due'
+    with pytest.raises(RefusedError) as error:
+        worker.verify(run, 'mine', 1)
+    assert error.value.code == 'role_missing'
+    # The server's own scheduler does the same; whichever comes first, the round is queued once.
+    try:
+        saved = ada.verify(run, 'hand', 1)
+        assert saved.receipt['state'] == 'admitted' and saved.receipt['round'] == 1
+        again = ada.verify(run, 'hand', 1)
+        assert again.repeat and again.body == saved.body
+    except RefusedError as late:
+        assert late.code == 'verification_not_due'
+    assert ada.run(run)['verification']['state'] == 'admitted'
+    assert worker.work(pool='_verification')
+    fence = worker.claim(run, 'claim-2', 60, pool='_verification').receipt['claim']['fence']
+    source = ada.run(run)['registration']['source']['digest']
+    command, receipt, report = (worker.put_blob(run, salt, data, fence=fence) for data in (b'make check', b'ok', b'all passed'))
+    worker.append(run, 'batch-2', fence, [
+        Fact('source.prepared', {'source': source}),
+        Fact('command.started', {'command': command, 'number': 1, 'position': -1, 'request': 0}),
+        Fact('command.finished', {'exit_code': 0, 'number': 1, 'receipt': receipt}),
+        Fact('verification.finished', {'passed': True, 'report': report})])
+    shown = ada.run(run)['verification']
+    assert (shown['state'], shown['passed'], shown['due'], shown['started']) == ('finished', True, False, 1)
+
+
+def test_inspection(factory):
+    """What is no checkpoint record of the run is refused by name, to each by the role that the route asks for."""
+    run, _ = register(factory)
+    with pytest.raises(RefusedError) as error:
+        factory.client('reader').inspect(run, 'a' * 64)
+    assert error.value.code == 'not_found'
+    with pytest.raises(RefusedError) as error:
+        factory.client('worker').restore(run, 'a' * 64)
+    assert error.value.code == 'role_missing'
+    with pytest.raises(RefusedError) as error:
+        factory.client('oda').waive_credential(run, 'w-1', blob='a' * 64, path='/a', rule='r', rule_set='b' * 64)
+    assert error.value.code == 'role_missing'
+
+
 def test_missing_routes_are_clear(factory):
     """What a server does not offer, or does not hold, comes out as a typed refusal, from every one of the twelve."""
     run, _ = register(factory)

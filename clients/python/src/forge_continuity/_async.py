@@ -12,7 +12,8 @@ from . import _wire as wire
 from . import digest as digests
 from .errors import ArgumentRefused, RefusedError, UncertainError, UnexpectedAnswer, UnreachableError
 from .types import (
-    AppendReceipt, Candidate, Claimed, Fact, Opened, Policy, Registration, ReviewedProviderRejectionV1, Row, Run, Saved, Work,
+    AppendReceipt, Candidate, Claimed, Fact, Opened, Policy, Registration, ReviewedProviderRejectionV1, Row, Run, Saved,
+    VerificationReceipt, Work,
 )
 
 
@@ -189,6 +190,31 @@ class AsyncForge:
     async def cancel(self, run_id: str, command_id: str) -> Saved[AppendReceipt]:
         """Stops a run for good."""
         call = wire.send('PUT', wire.run_path(run_id, 'cancellations', wire.an_id('command_id', command_id)), {})
+        return await self._save(call, lambda: self.find_command(run_id, command_id))
+
+    async def verify(self, run_id: str, command_id: str, completed_round: int) -> Saved[VerificationReceipt]:
+        """Queues the verification of the newest completed round by hand, as the server does by itself; here a refusal leaves no
+        record. A worker takes it with ``claim`` and the pool ``_verification``, then reports ``source.prepared``, the commands of the
+        frozen list, and ``verification.finished``."""
+        call = wire.send('PUT', wire.run_path(run_id, 'verifications', wire.an_id('command_id', command_id)),
+                         {'round': wire.an_integer('completed_round', completed_round, 1, 2**63 - 1)})
+        return await self._save(call, lambda: self.find_command(run_id, command_id))
+
+    async def inspect(self, run_id: str, checkpoint: str) -> dict[str, Any]:
+        """Returns a kept checkpoint record as it is stored, after journal, row, digest, bounds, form, counters and credentials were
+        checked. Nothing in the answer can be resumed."""
+        path = wire.run_path(run_id, 'checkpoints', wire.a_digest('checkpoint', checkpoint), 'inspection')
+        return cast('dict[str, Any]', await self._json(wire.get(path)))
+
+    async def restore(self, run_id: str, checkpoint: str) -> dict[str, Any]:
+        """Returns what an ordinary restore of this checkpoint would start from. A claim is what takes it."""
+        path = wire.run_path(run_id, 'checkpoints', wire.a_digest('checkpoint', checkpoint), 'restore')
+        return cast('dict[str, Any]', await self._json(wire.get(path)))
+
+    async def waive_credential(self, run_id: str, command_id: str, *, blob: str, path: str, rule: str, rule_set: str) -> Saved[AppendReceipt]:
+        """Lets one finding of one checkpoint pass, once, for an administrator who looked at it."""
+        call = wire.send('PUT', wire.run_path(run_id, 'credential-waivers', wire.an_id('command_id', command_id)),
+                         {'blob': wire.a_digest('blob', blob), 'path': path, 'rule': rule, 'rule_set': wire.a_digest('rule_set', rule_set)})
         return await self._save(call, lambda: self.find_command(run_id, command_id))
 
     async def rows(self, run_id: str, *, start: int = 1, limit: int = 1000) -> list[Row]:

@@ -47,7 +47,14 @@ class Frozen(TypedDict):
     digest: str
 
 
-class Registration(TypedDict):
+class Verification(TypedDict):
+    """What automatic verification runs after a completed round: a blob that lists commands, and how many they are."""
+
+    commands: int
+    list: str
+
+
+class _Registration(TypedDict):
     acknowledgement: str
     active_deadline: int
     attempt: int
@@ -65,6 +72,10 @@ class Registration(TypedDict):
     task: str
     time_budget: str
     validator: str
+
+
+class Registration(_Registration, total=False):
+    verification: Verification
 
 
 class Opened(TypedDict):
@@ -90,6 +101,15 @@ class AppendReceipt(TypedDict):
     first_seq: int
     hash: str
     last_seq: int
+
+
+class VerificationReceipt(TypedDict):
+    at: int
+    code: str
+    hash: str
+    round: int
+    seq: int
+    state: str
 
 
 class ClaimReceipt(TypedDict):
@@ -165,6 +185,15 @@ class Unknown(TypedDict):
     subject: str
 
 
+class VerificationShown(TypedDict):
+    due: bool
+    passed: bool
+    round: int
+    started: int
+    state: str
+    stopped: bool
+
+
 class Run(TypedDict, total=False):
     counters: Counters
     custody_digest: str
@@ -183,6 +212,7 @@ class Run(TypedDict, total=False):
     run_digest: str
     tickets: list[dict[str, Any]]
     unknown: list[Unknown]
+    verification: VerificationShown
 
 
 class Row(TypedDict, total=False):
