@@ -264,28 +264,7 @@ func TestRefusedBoundary(t *testing.T) {
 		r := w.Hold(t, "run-1")
 		admitted := r.Admit(t, "request-1")
 		r.Claim(t, "claim-2")
-		wire := []byte("wire")
-		kept := r.Blob(t, Worker, string(wire))
-		what := review()
-		r.Append(t, models.RequestIssued{Checkpoint: admitted.Derived, Request: 2, Wire: models.PlainDigest(wire), WireBlob: kept, WireLength: 4,
-			Provider: models.ProviderDigest(what.Endpoint, what.Executable, what.Model, what.Principal, what.ProviderEpoch)})
-		r.Append(t, models.RequestRefused{Report: r.Blob(t, Worker, "refused: 422"), Request: 2})
-		r.Fail(t)
-		report := func(kind, epoch string) models.Digest {
-			data := canon.MustMarshal(map[string]any{"at_us": time.Now().UnixMicro(), "executable_identity": "exec-1", "format": "forge-report/1",
-				"kind": kind, "provider_epoch": epoch, "source_revision": "1", "found": "zero"})
-			digest := models.PlainDigest(data)
-			for range 2 {
-				a := w.Send(t, Call{As: Administrator, Method: http.MethodPut, Path: "/reports/" + digest.String(), Body: data})
-				if a.Status != http.StatusNoContent {
-					t.Fatalf("%d %s", a.Status, a.Body)
-				}
-			}
-			if a := w.Send(t, Call{As: Reader, Method: http.MethodGet, Path: "/reports/" + digest.String()}); string(a.Body) != string(data) {
-				t.Fatalf("%d %s", a.Status, a.Body)
-			}
-			return digest
-		}
+		what := refuseRequest(t, r, admitted.Derived, 2)
 		path := r.Base() + "/requests/request-1"
 		candidate := func() models.RecoveryCandidate {
 			return Must[models.RecoveryCandidate](t, w, http.StatusOK, Call{As: Dana, Method: http.MethodPost, Path: path + "/rejected-boundary-candidate", Body: what})
@@ -301,17 +280,9 @@ func TestRefusedBoundary(t *testing.T) {
 		if snapshot(t, w) != before {
 			t.Fatal("a candidate wrote something")
 		}
-		what.SourceValidator, what.ExecutableProbe = report("source_validator", "epoch-1"), report("executable_probe", "epoch-1")
-		correction := report("corrective_validation", "epoch-2")
+		correction := reports(t, w, &what)
 		before = snapshot(t, w)
-		if c = candidate(); !c.Eligible {
-			t.Fatalf("%v", c.Holds)
-		}
-		body := map[string]any{
-			"acknowledge_finite_ownership_lease": true, "acknowledge_no_original_response_or_tool_replay": true,
-			"acknowledge_reviewed_provider_epoch": true, "acknowledge_same_request_and_budgets": true, "candidate_digest": c.CandidateDigest,
-			"corrective_epoch": "epoch-2", "corrective_validation_digest": correction, "review": what, "valid_for_seconds": 600,
-		}
+		body := boundaryBody(t, w, path, what, correction)
 		for name := range body {
 			less := maps.Clone(body)
 			delete(less, name)
@@ -380,61 +351,15 @@ func TestReadonlyObservation(t *testing.T) {
 		send := func(route string, body any) Answer {
 			return w.Send(t, Call{As: Dana, Method: http.MethodPost, Path: path + "/" + route, Body: body})
 		}
-		// The refusal and its recovery.
 		r.Claim(t, "claim-2")
-		what := review()
-		r.Append(t, models.RequestIssued{Checkpoint: admitted.Derived, Request: 2, Wire: models.PlainDigest([]byte("wire")), WireBlob: r.Blob(t, Worker, "wire"), WireLength: 4,
-			Provider: models.ProviderDigest(what.Endpoint, what.Executable, what.Model, what.Principal, what.ProviderEpoch)})
-		r.Append(t, models.RequestRefused{Report: r.Blob(t, Worker, "refused: 422"), Request: 2})
-		r.Fail(t)
-		report := func(kind, epoch string) models.Digest {
-			data := canon.MustMarshal(map[string]any{"at_us": time.Now().UnixMicro(), "executable_identity": "exec-1", "format": "forge-report/1",
-				"kind": kind, "provider_epoch": epoch, "source_revision": "1"})
-			digest := models.PlainDigest(data)
-			if a := w.Send(t, Call{As: Dana, Method: http.MethodPut, Path: "/reports/" + digest.String(), Body: data}); a.Status != http.StatusNoContent {
-				t.Fatalf("%d %s", a.Status, a.Body)
-			}
-			return digest
-		}
-		what.SourceValidator, what.ExecutableProbe = report("source_validator", "epoch-1"), report("executable_probe", "epoch-1")
-		correction := report("corrective_validation", "epoch-2")
-		seen := Must[models.RecoveryCandidate](t, w, http.StatusOK, Call{As: Dana, Method: http.MethodPost, Path: path + "/rejected-boundary-candidate", Body: what})
-		provider := map[string]any{
-			"acknowledge_finite_ownership_lease": true, "acknowledge_no_original_response_or_tool_replay": true,
-			"acknowledge_reviewed_provider_epoch": true, "acknowledge_same_request_and_budgets": true, "candidate_digest": seen.CandidateDigest,
-			"corrective_epoch": "epoch-2", "corrective_validation_digest": correction, "review": what, "valid_for_seconds": 600,
-		}
-		if a := send("rejected-boundary-recoveries/rec-1", provider); a.Status != http.StatusAccepted {
-			t.Fatalf("%d %s", a.Status, a.Body)
-		}
-		// The lost observation.
+		what := refuseRequest(t, r, admitted.Derived, 2)
+		provider := boundaryBody(t, w, path, what, reports(t, w, &what))
+		submit(t, w, path+"/rejected-boundary-recoveries/rec-1", provider)
 		r.Claim(t, "claim-3")
-		tokens := models.Tokens{Input: 5, Output: 6}
-		calls := []FakeCall{{Args: `{}`, Class: models.ClassSourceObservation, ID: "call-8"}, {Args: `{}`, Class: models.ClassEvidenceRead, ID: "call-9"}}
-		response := Response(tokens, calls...)
-		kept := r.Blob(t, Worker, string(response))
-		facts := []models.Fact{
-			models.RequestIssued{Checkpoint: admitted.Derived, Request: 3, Wire: models.PlainDigest([]byte("wire")), WireBlob: r.Blob(t, Worker, "wire"), WireLength: 4},
-			models.ResponseKept{Length: int64(len(response)), Request: 3, Response: kept},
-			models.ResponseConsumed{Calls: 2, Request: 3, Response: kept, Tokens: tokens},
-		}
-		for i, c := range calls {
-			facts = append(facts, models.CallGranted{Args: models.SaltedBlob(r.Salt, []byte(c.Args)), Class: c.Class, Cut: models.PlainDigest([]byte("cut")),
-				ID: models.SaltedBlob(r.Salt, []byte(c.ID)), Position: int64(i), Request: 3}, models.CallIntended{Position: int64(i), Request: 3})
-		}
-		r.Append(t, append(facts, models.CallReturned{Position: 0, Request: 3, Result: r.Blob(t, Worker, `["a"]`)}, models.ToolUnknown{Position: 1, Request: 3})...)
-		r.Fail(t)
+		loseEvidence(t, r, admitted.Derived, 3)
 
 		before := snapshot(t, w)
-		c := Must[models.RecoveryCandidate](t, w, http.StatusOK, Call{As: Dana, Method: http.MethodGet, Path: path + "/readonly-observation-candidate"})
-		if !c.Eligible {
-			t.Fatalf("%v", c.Holds)
-		}
-		body := map[string]any{
-			"acknowledge_finite_ownership_lease": true, "acknowledge_no_original_callback_replay": true,
-			"acknowledge_same_request_attempt_and_budgets": true, "acknowledge_unavailable_observation": true, "candidate_digest": c.CandidateDigest,
-			"valid_for_seconds": 600,
-		}
+		body := observationBody(t, w, path)
 		with := func(name string, value any) map[string]any {
 			out := maps.Clone(body)
 			if out[name] = value; value == nil {

@@ -48,14 +48,27 @@ func Registration() models.Registration {
 // Open opens a run as Dana and registers it through the API.
 func (w *World) Open(tb testing.TB, id string, change ...func(*models.Registration)) *Run {
 	tb.Helper()
-	opened := Must[api.Opened](tb, w, http.StatusCreated, Call{As: Dana, Method: http.MethodPut, Path: "/runs/" + id})
-	salt, err := hex.DecodeString(opened.Salt)
+	r := w.Opened(tb, Must[api.Opened](tb, w, http.StatusCreated, Call{As: Dana, Method: http.MethodPut, Path: "/runs/" + id}))
+	Must[models.AppendReceipt](tb, w, http.StatusCreated, Call{As: Dana, Method: http.MethodPut, Path: "/runs/" + id + "/registration",
+		Body: models.RegisterRun{Registration: r.Registration(tb, change...)}})
+	return r
+}
+
+// Opened is a run that was opened and is not registered.
+func (w *World) Opened(tb testing.TB, o api.Opened) *Run {
+	tb.Helper()
+	salt, err := hex.DecodeString(o.Salt)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r := &Run{ID: id, Salt: [32]byte(salt), w: w}
+	return &Run{ID: o.Run, Salt: [32]byte(salt), w: w}
+}
+
+// Registration is what Open registers: its blobs are put as Dana, and its records are named as they stand.
+func (r *Run) Registration(tb testing.TB, change ...func(*models.Registration)) models.Registration {
+	tb.Helper()
 	g := Registration()
-	f, err := w.Engine.Factory(tb.Context(), engine.Caller{Factory: Factory, Principal: Dana}, models.RoleOperator)
+	f, err := r.w.Engine.Factory(tb.Context(), engine.Caller{Factory: Factory, Principal: Dana}, models.RoleOperator)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -70,9 +83,7 @@ func (w *World) Open(tb testing.TB, id string, change ...func(*models.Registrati
 	for _, f := range change {
 		f(&g)
 	}
-	Must[models.AppendReceipt](tb, w, http.StatusCreated, Call{As: Dana, Method: http.MethodPut, Path: "/runs/" + id + "/registration",
-		Body: models.RegisterRun{Registration: g}})
-	return r
+	return g
 }
 
 // Claim takes the run as Worker.
