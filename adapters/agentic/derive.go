@@ -89,7 +89,15 @@ func (r *reconstruction) compatibility() *pyjson.Value {
 		kept = object("prompt_from", s(r.source.PromptCatalog.Version), "prompt_to", s(r.catalogue.EntryPoint.Prompt),
 			"source_identity", s(r.source.Identity), "transition", s(r.transition.Identity))
 	}
-	return kept.With("consumed_at", s(pydanticai.FormatInstant(r.params.ConsumedAtUS))).With("derived_from", s(sha256Hex(r.record)))
+	return kept.With("consumed_at", s(pydanticai.FormatInstant(r.params.ConsumedAtUS))).With("derived_from", s(r.original()))
+}
+
+// original is the digest of the stored record, which several places name.
+func (r *reconstruction) original() string {
+	if r.recordDigest == "" {
+		r.recordDigest = sha256Hex(r.record)
+	}
+	return r.recordDigest
 }
 
 // object makes an object of names and values in turn.
@@ -164,6 +172,11 @@ func (r *reconstruction) witness(response, request *pyjson.Value) *pyjson.Value 
 		closing.Items = append(closing.Items, line)
 	}
 	stored := r.checkpoint.history()
+	prefix := sha256Hex(pyjson.Encode(stored))
+	projected := prefix
+	if r.target.history() != stored {
+		projected = sha256Hex(pyjson.Encode(r.target.history()))
+	}
 	var changes []*pyjson.Value
 	if r.source.PromptCatalog.Version != r.catalogue.EntryPoint.Prompt {
 		changes = append(changes,
@@ -177,9 +190,8 @@ func (r *reconstruction) witness(response, request *pyjson.Value) *pyjson.Value 
 		"derived_sha256", s(sha256Hex(r.out.Derived)),
 		"entry_point", object("digest", s(r.catalogue.EntryPoint.Digest), "name", s(r.catalogue.EntryPoint.Name), "prompt", s(r.catalogue.EntryPoint.Prompt)),
 		"history", object("appended_sha256", s(sha256Hex(pyjson.Encode(pyjson.NewArray(response, request)))),
-			"prefix_messages", pyjson.NewInt(int64(len(stored.Items))), "prefix_sha256", s(sha256Hex(pyjson.Encode(stored))),
-			"projected_prefix_sha256", s(sha256Hex(pyjson.Encode(r.target.history())))),
-		"original_sha256", s(sha256Hex(r.record)),
+			"prefix_messages", pyjson.NewInt(int64(len(stored.Items))), "prefix_sha256", s(prefix), "projected_prefix_sha256", s(projected)),
+		"original_sha256", s(r.original()),
 		"projection", r.projection(),
 		"reader", s(r.params.Reader),
 		"record", s("agentic-witness/1"),

@@ -149,7 +149,7 @@ func (r *reconstruction) observe() {
 		"closing", lines, "consumed_at_us", pyjson.NewInt(at), "derived_sha256", s(sha256Hex(r.out.Derived)),
 		"history", object("appended_sha256", s(sha256Hex(pyjson.Encode(pyjson.NewArray(response, request)))),
 			"prefix_messages", pyjson.NewInt(int64(len(c.history().Items))), "prefix_sha256", s(sha256Hex(pyjson.Encode(c.history())))),
-		"original_sha256", s(sha256Hex(r.record)), "reader", s(r.params.Reader), "record", s("agentic-observation-witness/1"),
+		"original_sha256", s(r.original()), "reader", s(r.params.Reader), "record", s("agentic-observation-witness/1"),
 		"response_sha256", s(sha256Hex(r.transport.response)), "source_identity", s(r.source.Identity),
 		"usage", object("after", usage, "before", c.usage(), "response", r.answer.usage())))
 }

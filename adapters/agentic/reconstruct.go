@@ -123,6 +123,8 @@ type reconstruction struct {
 	derived    *pyjson.Value
 	out        Reconstruction
 	refused    *guestabi.Refusal
+
+	recordDigest string // original keeps it
 }
 
 func (r *reconstruction) hold(code string, d details) {

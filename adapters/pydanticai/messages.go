@@ -93,7 +93,7 @@ func (c *checker) object(v *pyjson.Value, path string, fields []field) {
 		if !c.has(f) {
 			continue
 		}
-		at := path + pyjson.Pointer(f.name)
+		at := path + "/" + f.name // the formats' own names need no escape
 		if m := v.Get(f.name); m == nil {
 			c.add(Lost, at)
 		} else {

@@ -7,7 +7,30 @@ import (
 
 // Equal reports whether a and b are the same JSON value with the same number text. Member order does not count; 1, 1.0, "1"
 // and true are four values, null and absent are two.
-func Equal(a, b *Value) bool { return len(Diff(a, b, 1)) == 0 }
+func Equal(a, b *Value) bool {
+	switch {
+	case a == b:
+		return true
+	case a == nil || b == nil || a.Kind != b.Kind || len(a.Items) != len(b.Items) || len(a.Members) != len(b.Members):
+		return false
+	}
+	for i := range a.Items {
+		if !Equal(a.Items[i], b.Items[i]) {
+			return false
+		}
+	}
+	for i, m := range a.Members {
+		// Records are mostly written by one writer, so the same index is tried first.
+		if i < len(b.Members) && b.Members[i].Name == m.Name {
+			if !Equal(m.Value, b.Members[i].Value) {
+				return false
+			}
+		} else if other := b.Get(m.Name); other == nil || !Equal(m.Value, other) {
+			return false
+		}
+	}
+	return a.Text == b.Text
+}
 
 // A Difference is one place where two values differ.
 type Difference struct {
@@ -18,6 +41,9 @@ type Difference struct {
 // Diff returns the first places, at most limit of them, where b differs from a, in a's member order, then what only b has.
 // Arrays of different length differ as "missing" or "added" at the first index that only one has.
 func Diff(a, b *Value, limit int) []Difference {
+	if Equal(a, b) { // as nearly always, and without a path for each place
+		return nil
+	}
 	d := differ{limit: limit}
 	d.walk("", a, b)
 	return d.found
@@ -55,7 +81,6 @@ func (d *differ) walk(path string, a, b *Value) {
 		}
 	case a.Kind == Object:
 		for i, m := range a.Members {
-			// Records are mostly written by one writer, so the same index is tried first.
 			if i < len(b.Members) && b.Members[i].Name == m.Name {
 				d.walk(path+Pointer(m.Name), m.Value, b.Members[i].Value)
 				continue
@@ -81,7 +106,7 @@ func Place(position int) string { return "/member-" + strconv.Itoa(position) }
 
 // Pointer returns one step of a JSON Pointer: a slash and the escaped name.
 func Pointer(name string) string {
-	if strings.ContainsAny(name, "~/") {
+	if strings.IndexByte(name, '~') >= 0 || strings.IndexByte(name, '/') >= 0 {
 		name = strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 	}
 	return "/" + name

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -229,6 +230,52 @@ func mustParse(t *rapid.T, text []byte) *Value {
 		t.Fatal(err)
 	}
 	return v
+}
+
+// Equal says what the walk that names the places says, and what the canonical texts say.
+func TestEqualIsNoDifference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := drawValue(t, 3)
+		b := Sorted(a)
+		if rapid.Bool().Draw(t, "other") {
+			b = altered(t, b)
+		}
+		d := differ{limit: 1}
+		d.walk("", a, b)
+		same := bytes.Equal(Encode(a), Encode(b))
+		if Equal(a, b) != same || (len(d.found) == 0) != same {
+			t.Fatalf("Equal %v, places %v, same text %v: %s and %s", Equal(a, b), d.found, same, Encode(a), Encode(b))
+		}
+	})
+}
+
+// altered is v with a value drawn anew somewhere in it, or with something more or less in it.
+func altered(t *rapid.T, v *Value) *Value {
+	out := *v
+	switch n := len(v.Items) + len(v.Members); {
+	case n == 0 || rapid.IntRange(0, 3).Draw(t, "here") == 0:
+		return drawValue(t, 1)
+	case v.Kind == Array:
+		i := rapid.IntRange(0, n-1).Draw(t, "item")
+		out.Items = slices.Clone(v.Items)
+		if rapid.Bool().Draw(t, "less") {
+			out.Items = slices.Delete(out.Items, i, i+1)
+		} else {
+			out.Items[i] = altered(t, v.Items[i])
+		}
+	default:
+		i := rapid.IntRange(0, n-1).Draw(t, "member")
+		out.Members = slices.Clone(v.Members)
+		switch rapid.SampledFrom([]string{"less", "renamed", "altered"}).Draw(t, "how") {
+		case "less":
+			out.Members = slices.Delete(out.Members, i, i+1)
+		case "renamed":
+			out.Members[i].Name += "~"
+		default:
+			out.Members[i].Value = altered(t, v.Members[i].Value)
+		}
+	}
+	return &out
 }
 
 func TestRoundTrip(t *testing.T) { rapid.Check(t, roundTrip) }
