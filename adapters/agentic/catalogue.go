@@ -9,6 +9,7 @@ import (
 
 	"github.com/forge-continuity/forge/adapters/pydanticai"
 	"github.com/forge-continuity/forge/adapters/pyjson"
+	"github.com/forge-continuity/forge/adapters/wire"
 	"github.com/forge-continuity/forge/models/canon"
 )
 
@@ -23,6 +24,14 @@ type Catalogue struct {
 	Prompts      map[string]Prompt `json:"prompts"`
 	PolicyEpochs []PolicyEpoch     `json:"policy_epochs"`
 	EntryPoint   EntryPoint        `json:"entry_point"`
+	UsageTable   UsageTable        `json:"usage_table"`
+}
+
+// UsageTable names the table that usage is extracted by, which is part of this program (wire.UsageTable).
+type UsageTable struct {
+	Package string `json:"package"`
+	Version string `json:"version"`
+	SHA256  string `json:"sha256"`
 }
 
 // Source is a registered historical source.
@@ -183,6 +192,9 @@ func LoadCatalogue(data []byte) (*Catalogue, error) {
 			}
 		}
 	}
+	if c.UsageTable.SHA256 != sha256Hex([]byte(wire.UsageTable)) {
+		return nil, errors.New("catalogue: usage table is not the one of this program")
+	}
 	for i, s := range c.Sources {
 		if err := c.checkSource(s); err != nil {
 			return nil, errors.New("catalogue: source " + strconv.Itoa(i) + ": " + err.Error())
@@ -320,6 +332,10 @@ type sourceIdentity struct {
 func (c *Catalogue) checkSource(s Source) error {
 	if digest(sourceIdentity{s.FireflyAgentic, s.PydanticAI, s.DependencyEpoch, s.Dependencies, s.PromptCatalog, s.Runtime}) != s.Identity {
 		return errors.New("identity differs")
+	}
+	// Usage is what the price list of the SDK that ran made of it.
+	if s.Dependencies[c.UsageTable.Package] != c.UsageTable.Version {
+		return errors.New("usage table is of another version than it ran with")
 	}
 	if !pydanticai.Version(s.PydanticAI).Known() {
 		return errors.New("format of its SDK is not known")

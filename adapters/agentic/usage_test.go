@@ -15,17 +15,16 @@ func TestUsageTableIsThatOfTheSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range c.Sources {
-		version := s.Dependencies["genai-prices"]
-		if head, _, _ := strings.Cut(wire.UsageTable, "\n"); version == "" || !strings.Contains(head, "genai-prices "+version+",") {
-			t.Errorf("source %s ran with genai-prices %q, the table is %q", s.DependencyEpoch, version, head)
-		}
+	if head, _, _ := strings.Cut(wire.UsageTable, "\n"); !strings.Contains(head, " "+c.UsageTable.Package+" "+c.UsageTable.Version+",") {
+		t.Errorf("the catalogue names %+v, the table is %q", c.UsageTable, head)
+	}
+	for _, s := range c.Sources { // which load only with that version
 		runtime, err := catalogue.File(s.RuntimeFile)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(runtime), "genai-prices") {
-			t.Errorf("%s does not name the wheel of genai-prices", s.RuntimeFile)
+		if !strings.Contains(string(runtime), c.UsageTable.Package) {
+			t.Errorf("%s does not name the wheel of %s", s.RuntimeFile, c.UsageTable.Package)
 		}
 	}
 }
