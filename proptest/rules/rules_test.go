@@ -13,19 +13,13 @@ import (
 
 var update = flag.Bool("update", false, "write docs/rules.md anew")
 
-const (
-	studio = "Studio is not built yet"
-
-	wanted = "its test is not written yet"
-)
+const studio = "Studio is not built yet"
 
 // open are the rules without a test, each with its reason. What is left at the end waits for Studio.
 var open = map[string]string{
 	"STUDIO-01": studio, "STUDIO-02": studio, "STUDIO-03": studio, "STUDIO-04": studio, "STUDIO-05": studio,
 	"STUDIO-06": studio, "STUDIO-07": studio, "STUDIO-08": studio, "STUDIO-09": studio, "STUDIO-10": studio,
 	"START-05": studio, "START-09": studio,
-
-	"BOUND-15": wanted,
 }
 
 func TestEveryRuleHasATest(t *testing.T) {
