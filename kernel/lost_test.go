@@ -297,3 +297,18 @@ func TestObservationTicketIsCheckedAnew(t *testing.T) {
 		})
 	}
 }
+
+// A result lost under an earlier claim says nothing about a later one: a worker that stops there without an answer leaves the ticket
+// uncertain. It was held as lost a second time.
+func TestALostResultIsOfItsOwnClaim(t *testing.T) {
+	w := world.Lost()
+	w.Must(world.Dana, "rec-o", w.Observation(600))
+	w.MustClaim(world.Worker)
+	w.MustAppend(w.Asked()...)
+	w.MustAppend(world.Failed())
+	if last, _ := w.State.Tickets.Last(); last.State != ticket.Uncertain {
+		t.Errorf("ticket %+v", last)
+	}
+	refused(t, w.Claim(world.Worker2), models.CodeTicketUncertain)
+	verify(t, w)
+}

@@ -2,6 +2,7 @@ package proptest_test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -52,11 +53,8 @@ func (k *machine) send(t *rapid.T, actor, id string, c models.Command) world.Ans
 	env := w.Env(actor, id, c)
 	asked := naive.Asked{
 		Actor: actor, ID: id, Command: c, At: env.At, Lease: w.Lease, Host: w.Host, Pending: env.Pending, Missing: len(env.Missing) > 0,
-		Rebuilt: env.Reconstruction,
-	}
-	if env.Reconstruction != nil {
-		now := kernel.Candidate(w.State, env)
-		asked.Current = models.RequestContinuity{CandidateDigest: now.CandidateDigest, JournalDigest: now.JournalDigest, PolicyDigest: now.PolicyDigest, RunDigest: now.RunDigest}
+		Rebuilt: env.Reconstruction, Reports: env.Reports, Reproduced: env.Reproduction, OtherBytes: w.KeptCheckpoint != nil,
+		Current: current(w.State, c, env),
 	}
 	want := k.m.Predict(asked)
 	before := *w
@@ -78,10 +76,75 @@ func (k *machine) send(t *rapid.T, actor, id string, c models.Command) world.Ans
 		}
 		return got
 	}
+	follows := k.m.Follows(asked)
 	k.m.Accept(asked, got.Events)
+	if !models.ForFactory(c) {
+		if did := did(got.Events); fmt.Sprint(did) != fmt.Sprint(follows) {
+			t.Fatalf("%s by %s appended %+v, the model says %+v", c.Verb(), actor, did, follows)
+		}
+		if got, want := stands(w.State), k.m.Stands(); !reflect.DeepEqual(got, want) {
+			t.Fatalf("after %s the run stands at\n%+v\nthe model says\n%+v", c.Verb(), got, want)
+		}
+	}
 	k.sent = append(k.sent, sent{actor, id, c})
 	k.step(t, &before, c, env, got)
 	return got
+}
+
+// current are the digests that a submission could name now.
+func current(s kernel.State, c models.Command, env models.Env) models.RequestContinuity {
+	var now models.RecoveryCandidate
+	switch c := c.(type) {
+	case models.RequestContinuity:
+		n := kernel.Candidate(s, env)
+		return models.RequestContinuity{CandidateDigest: n.CandidateDigest, JournalDigest: n.JournalDigest, PolicyDigest: n.PolicyDigest, RunDigest: n.RunDigest}
+	case models.RecoverNeverClaimed:
+		now, _ = kernel.RecoveryCandidate(s, c.RequestID, env)
+	case models.RecoverRefusedBoundary:
+		now, _ = kernel.BoundaryCandidate(s, c.RequestID, c.Review, env)
+	case models.RecoverReadonlyObservation:
+		now, _ = kernel.ObservationCandidate(s, c.RequestID, env)
+	}
+	return models.RequestContinuity{CandidateDigest: now.CandidateDigest, JournalDigest: now.JournalDigest, PolicyDigest: now.PolicyDigest, RunDigest: now.RunDigest}
+}
+
+// did is what a command's events are, in the model's words.
+func did(events []models.Event) naive.Follow {
+	var out naive.Follow
+	for _, e := range events {
+		out.Kinds = append(out.Kinds, e.Kind())
+		switch e := e.(type) {
+		case models.LeaseGranted:
+			out.Ends = e.ExpiresAt
+		case models.ClaimTaken:
+			out.Ends = e.ExpiresAt
+		}
+	}
+	return out
+}
+
+// stands is where the kernel says that a run stands, in the model's words.
+func stands(s kernel.State) naive.Stand {
+	n, l, v := s.Budget.Spent, s.Lease, s.Verification
+	out := naive.Stand{
+		Attempt: s.Attempt, Rounds: s.Rounds, Requests: n.Requests, Commands: n.Commands, Calls: n.ToolCalls, Reads: n.SourceReads,
+		InputTokens: n.InputTokens, OutputTokens: n.OutputTokens, End: s.End, Pool: s.Pool, Checkpoint: s.Custody.Checkpoint,
+		Lease:        naive.Lease{Fence: l.Fence},
+		Verification: naive.Verification{State: v.State, Round: v.Round, Started: v.Started, Passed: v.Passed, Stopped: v.Stopped},
+	}
+	if l.Live || l.Granted {
+		out.Lease = naive.Lease{Live: l.Live, Waiting: l.Granted, Fence: l.Fence, RequestID: l.RequestID, Ends: l.ExpiresAt}
+	}
+	if l.Live {
+		out.Lease.Owner = l.Owner
+	}
+	for _, t := range s.Tickets.Tickets {
+		out.Tickets = append(out.Tickets, naive.Ticket{
+			RequestID: t.RequestID, State: t.State, Version: t.Version, Claims: t.Claims, Turns: t.Turns, NeverClaimed: t.NeverClaimed,
+			Boundary: t.RefusedBoundary, Observed: t.ReadonlyObservation, Start: t.Start(),
+		})
+	}
+	return out
 }
 
 // step checks what an accepted command may change (the invariants of each machine, and rules, section 7).

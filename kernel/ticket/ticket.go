@@ -187,7 +187,7 @@ func (s State) Evolve(e models.Event, seq int64, actor string, settled *models.M
 		}
 	case models.ClaimTaken:
 		s = s.change(e.RequestID, func(t *Ticket) {
-			t.State, t.Claims, t.Turns, t.Other, t.RefusedTurn, t.Later = Claimed, t.Claims+1, 0, 0, 0, 0
+			t.State, t.Claims, t.Turns, t.Other, t.RefusedTurn, t.LostTurn, t.Later = Claimed, t.Claims+1, 0, 0, 0, 0, 0
 		})
 	case models.LeaseLapsed:
 		s = s.change(e.RequestID, func(t *Ticket) {

@@ -14,6 +14,7 @@ func (r *run) register(f factory, g models.Registration, a Asked) models.Code {
 	}
 	l := g.Limits
 	bad = bad || min(l.Attempts, l.Commands, l.InputTokens, l.OutputTokens, l.Repairs, l.Requests, l.SourceReads, l.ToolCalls, l.TotalTokens) < 0
+	bad = bad || g.Verification.Commands < 0 || g.Verification.Commands > 0 && g.Verification.List.IsZero() || g.Verification.Commands == 0 && !g.Verification.List.IsZero()
 	s.when(bad, models.CodeRequestMalformed)
 	s.when(g.ProviderTimeout < 1 || g.ProviderTimeout > 7200, models.CodeWindowInvalid)
 	if r.registration != nil {
@@ -38,7 +39,8 @@ func (r *run) claim(f factory, c models.ClaimRun, a Asked) models.Code {
 	var s set
 	s.when(c.Pool != "" && !models.ValidID(c.Pool), models.CodeRequestMalformed)
 	s.when(c.LeaseSeconds < 1 || c.LeaseSeconds > 7200, models.CodeWindowInvalid)
-	if r.end != "" {
+	verify := r.verified.state == "admitted"
+	if r.end != "" && !(verify && r.end == "completed") {
 		r.ended(&s)
 		return s.first()
 	}
@@ -53,16 +55,20 @@ func (r *run) claim(f factory, c models.ClaimRun, a Asked) models.Code {
 			s.when(true, models.CodeLeaseExpired)
 		case t.state == "queued":
 			r.stops(&s, f, t, a)
-		case t.state == "failed_unclaimed":
-			s.when(true, models.CodeTicketOutstanding)
-		default:
+		case t.state == "claimed" || t.state == "uncertain":
 			s.when(true, models.CodeTicketUncertain)
+		default: // it waits for a person
+			s.when(true, models.CodeTicketOutstanding)
 		}
 		return s.first()
 	}
 	s.when(!r.answered(), models.CodeModelOutcomeUnknown)
 	s.when(r.unknown() > 0, models.CodeUnknownEffect)
 	r.timeLeft(&s, a)
+	if verify {
+		s.when(c.Pool != models.VerificationPool, models.CodeNotInPool)
+		return s.first()
+	}
 	s.when(r.rejected() || r.settled, models.CodeRunHeld)
 	s.when(r.pool != "" && c.Pool != r.pool, models.CodeNotInPool)
 	return s.first()
@@ -84,7 +90,14 @@ func (r *run) stops(s *set, f factory, t *ticket, a Asked) {
 	} {
 		s.when(f.stopped[name] > r.grantedAt, code)
 	}
-	s.when(t.settled.Version == 2 && f.stopped["observations"] > r.grantedAt, models.CodeSettingOff)
+	s.when(t.settled.Version == 2 && (!f.policy.AllowUnavailableSourceObservations || f.stopped["observations"] > r.grantedAt), models.CodeSettingOff)
+	s.when(t.actions["refused_boundary"] != "" && (!f.policy.AllowPreAdmissionRecovery || f.stopped["pre-admission"] > r.grantedAt), models.CodeSettingOff)
+	if t.actions["readonly_observation"] != "" { // the strictest: no other revision of the policy, and still an administrator (ROBS-31)
+		s.when(!f.policy.AllowReadonlyObservationRecovery, models.CodeSettingOff)
+		s.when(f.policy.Revision != t.reading, models.CodeDigestStale)
+		s.when(f.member(r.actor) && !f.has(r.actor, models.RoleAdministrator), models.CodeAuthorityRevoked)
+		s.when(f.stopped["administrator/"+r.actor] > r.grantedAt, models.CodeAuthorityRevoked)
+	}
 	off := !f.policy.Enabled || f.stopped["policy"] > r.grantedAt
 	s.when(!off && f.narrowed(r.grantedAt, r.grantedAt.Until(r.expires)), models.CodeWindowInvalid)
 }
@@ -112,7 +125,7 @@ func (r *run) append(f factory, c models.Append, a Asked) models.Code {
 		return s.first()
 	}
 	for _, fact := range c.Facts {
-		if code := r.fact(fact); code != "" {
+		if code := r.fact(f, fact); code != "" {
 			return code
 		}
 		r.happen(Happened{At: a.At, Actor: a.Actor, Event: fact})
@@ -147,19 +160,28 @@ func malformed(f models.Fact) bool {
 		return f.Report.IsZero()
 	case models.RunCompleted:
 		return f.Result.IsZero()
+	case models.RequestRefused:
+		return f.Report.IsZero()
+	case models.SourcePrepared:
+		return f.Source.IsZero()
+	case models.VerificationFinished:
+		return f.Report.IsZero()
 	}
 	return false
 }
 
 // fact judges one fact where the run stands. An allowance is asked for only by what is otherwise in order.
-func (r *run) fact(f models.Fact) models.Code {
+func (r *run) fact(surroundings factory, f models.Fact) models.Code {
 	var s set
 	ordered := func(ok bool) bool {
 		s.when(!ok, models.CodeFactOutOfOrder)
 		return ok
 	}
-	if !ordered(r.live && r.end == "") {
+	if !ordered(r.live && !r.over()) {
 		return s.first()
+	}
+	if r.verified.state == "claimed" {
+		return r.verifies(surroundings, f)
 	}
 	needClean := func() {
 		s.when(r.unknown() > 0, models.CodeUnknownEffect)
@@ -178,7 +200,7 @@ func (r *run) fact(f models.Fact) models.Code {
 		needClean()
 		fresh := r.registration.Mode != models.ModeRequired || r.checkpointRow > r.requestRow
 		t := r.newest()
-		derived := t == nil || t.state != "claimed" || t.turns > 0 || f.Checkpoint == t.settled.Derived
+		derived := t == nil || t.state != "claimed" || t.turns > 0 || f.Checkpoint == t.start
 		ok := ordered(f.Request == r.requests+1 && f.Checkpoint == r.checkpoint && fresh)
 		if ok && len(s) == 0 {
 			r.budget(&s, "request")
@@ -186,8 +208,10 @@ func (r *run) fact(f models.Fact) models.Code {
 		if len(s) == 0 {
 			ordered(derived)
 		}
+	case models.RequestRefused:
+		ordered(r.request != nil && f.Request == r.request.Request && !r.whole && !r.partial && !r.void && !r.settled && r.refused == 0)
 	case models.ResponseKept:
-		ordered(r.request != nil && f.Request == r.request.Request && !r.whole && !r.void && r.consumed == nil)
+		ordered(r.request != nil && f.Request == r.request.Request && !r.whole && !r.void && r.consumed == nil && r.refused == 0)
 	case models.ResponseConsumed:
 		if ordered(r.request != nil && f.Request == r.request.Request && r.whole && r.consumed == nil && f.Response == r.response) {
 			s.when(f.Calls > 128, models.CodeCallsFull)
@@ -237,16 +261,62 @@ func (r *run) fact(f models.Fact) models.Code {
 		ordered(f.Round == r.rounds+1)
 	case models.RunFailed:
 		needClean()
+	case models.SourcePrepared, models.VerificationFinished:
+		ordered(false)
 	case models.WorkerFailed:
+	}
+	return s.first()
+}
+
+// verifies judges a fact of a worker that verifies: source, then so many commands and no more, then the outcome.
+func (r *run) verifies(f factory, fact models.Fact) models.Code {
+	v := r.verified
+	var s set
+	switch fact := fact.(type) {
+	case models.WorkerFailed:
+	case models.SourcePrepared:
+		if v.prepared {
+			return models.CodeFactOutOfOrder
+		}
+		f.changed(&s, *r.registration)
+		s.when(fact.Source != r.registration.Source.Digest, models.CodeSourceChanged)
+	case models.CommandStarted:
+		switch {
+		case !v.prepared || fact.Position != -1 || v.started >= v.commands:
+			return models.CodeFactOutOfOrder
+		case r.lost():
+			return models.CodeUnknownEffect
+		case fact.Number != r.commands+1:
+			return models.CodeFactOutOfOrder
+		case len(r.running) >= 128:
+			return models.CodeCallsFull
+		}
+		r.budget(&s, "command")
+	case models.CommandFinished:
+		_, ok := r.running[fact.Number]
+		s.when(!ok, models.CodeFactOutOfOrder)
+	case models.VerificationFinished:
+		switch {
+		case !v.prepared:
+			return models.CodeFactOutOfOrder
+		case len(r.running) > 0:
+			return models.CodeUnknownEffect
+		}
+		s.when(fact.Passed && (v.started < v.commands || v.failures > 0), models.CodeFactOutOfOrder)
+	default:
+		return models.CodeFactOutOfOrder
 	}
 	return s.first()
 }
 
 func (r *run) release(f factory, c models.ReleaseRun, a Asked) models.Code {
 	var s set
-	s.when(c.Pool != "" && !models.ValidID(c.Pool), models.CodeRequestMalformed)
+	s.when(c.Pool != "" && !models.ValidID(c.Pool) || c.Pool == models.VerificationPool, models.CodeRequestMalformed)
 	r.own(&s, f, a, c.Fence)
 	r.ended(&s)
+	if len(s) > 0 {
+		return s.first() // of a run that has ended nothing else is asked
+	}
 	s.when(r.outstanding(), models.CodeTicketOutstanding)
 	s.when(!r.answered(), models.CodeModelOutcomeUnknown)
 	s.when(r.unknown() > 0, models.CodeUnknownEffect)
@@ -280,9 +350,8 @@ func (r *run) reconcile(c models.Reconcile, a Asked) models.Code {
 	}
 	t := r.newest()
 	if c.Subject == "ticket" {
-		lapsed := r.outstanding() && (t.state == "queued" && a.At >= r.expires || t.state == "claimed") // its lease is over
-		dead := r.outstanding() && (t.state == "uncertain" || t.state == "failed_unclaimed")
-		if !(lapsed || dead) || t.settled.RequestID != c.RequestID || int64(t.row) != c.Seq {
+		over := r.outstanding() && (t.state != "queued" || a.At >= r.expires) // a claimed one's lease is over, or somebody executes
+		if !over || t.settled.RequestID != c.RequestID || int64(t.row) != c.Seq {
 			return models.CodeNothingToReconcile
 		}
 	} else {
@@ -327,11 +396,7 @@ func (r *run) admit(f factory, c models.RequestContinuity, a Asked) models.Code 
 	s := r.holds(f, a)
 	s.when(a.Rebuilt.Version != 0 && a.Rebuilt.Version != c.Version, models.CodeVersionMismatch)
 	s.when(two && !c.AcknowledgeUnavailableSourceObservations || !c.AcknowledgeNoNewGrant || !c.AcknowledgeOriginalConsumption || !c.AcknowledgeRenewedSameAttemptLease, models.CodeAcknowledgementMissing)
-	limit := models.Seconds(7200)
-	if f.policy.Enabled {
-		limit = min(limit, f.policy.MaxValidForSeconds, r.registration.ProviderTimeout)
-	}
-	s.when(c.ValidForSeconds < 1 || c.ValidForSeconds > limit, models.CodeWindowInvalid)
+	r.window(&s, f, c.ValidForSeconds)
 	s.when(c.RunDigest != a.Current.RunDigest || c.JournalDigest != a.Current.JournalDigest || c.PolicyDigest != a.Current.PolicyDigest, models.CodeDigestStale)
 	s.when(int64(len(r.tickets)) >= f.policy.MaxTicketsPerRun, models.CodeTicketsPerRunReached)
 	s.when(a.Pending >= f.policy.MaxPendingTickets, models.CodePendingTicketsReached)
@@ -366,6 +431,15 @@ func (r *run) admit(f factory, c models.RequestContinuity, a Asked) models.Code 
 	return s.first()
 }
 
+// window refuses seconds outside of what policy and provider timeout permit.
+func (r *run) window(s *set, f factory, seconds models.Seconds) {
+	limit := models.Seconds(7200)
+	if f.policy.Enabled {
+		limit = min(limit, f.policy.MaxValidForSeconds, r.registration.ProviderTimeout)
+	}
+	s.when(seconds < 1 || seconds > limit, models.CodeWindowInvalid)
+}
+
 // Holds lists every hold of a candidate that the caller would see, in no order.
 func (m *Model) Holds(a Asked) []models.Code { return m.run().holds(m.factory(), a) }
 
@@ -373,9 +447,11 @@ func (r *run) holds(f factory, a Asked) set {
 	var s set
 	g, rec := *r.registration, a.Rebuilt
 	if r.consumed != nil {
+		taken := r.settled // by a ticket's own settlement or recovery
 		for _, t := range r.tickets {
-			s.when(t.settled.ConsumeSeq == int64(r.consumedRow), models.CodeGraphHasTicket)
+			taken = taken || t.settled.ConsumeSeq == int64(r.consumedRow)
 		}
+		s.when(taken, models.CodeGraphHasTicket)
 	}
 	s.when(!f.policy.Enabled, models.CodePolicyDisabled)
 	s.when(rec.Version == 2 && !f.policy.AllowUnavailableSourceObservations, models.CodeSettingOff)
@@ -389,7 +465,7 @@ func (r *run) holds(f factory, a Asked) set {
 	s.when(r.outstanding(), models.CodeTicketOutstanding)
 	queued := r.end == "" && !r.outstanding() && r.ordinary()
 	announced := r.outstanding() && r.newest().state == "queued" && a.At < r.expires
-	s.when(executing || queued || announced, models.CodeClaimLive)
+	s.when(executing || queued || announced || r.verified.state == "admitted", models.CodeClaimLive)
 
 	switch {
 	case r.request == nil || r.request.Checkpoint.IsZero():
@@ -421,14 +497,16 @@ func (r *run) holds(f factory, a Asked) set {
 		}
 		if rec.Version == 2 && c.Class == models.ClassSourceObservation {
 			differs := mine.grant.ID != c.ID || mine.grant.Args != c.Args || mine.grant.Class != c.Class || mine.grant.Tool != c.Tool
-			kept := mine.outcome != nil
+			// An outcome by reconciliation is one here: it is a later activity, and held for that.
+			kept, failed := mine.ended, mine.outcome != nil && mine.outcome.Failed
 			given := models.Digest{}
+			handed := false
 			for _, o := range rec.Outcomes {
 				if o.Position == c.Position {
-					given = o.Result
+					given, handed = o.Result, true
 				}
 			}
-			wrong := kept && (mine.outcome.Failed || mine.outcome.Result != given) || !kept && (mine.ended || !given.IsZero())
+			wrong := failed || kept != handed || kept && mine.result != given
 			s.when(differs || wrong || !mine.started || mine.grant.Cut.IsZero(), models.CodeObservationCustodyIncomplete)
 			continue
 		}

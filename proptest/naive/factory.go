@@ -50,11 +50,14 @@ func (m *Model) factory() factory {
 			if f.policy.AllowUnavailableSourceObservations && !e.Policy.AllowUnavailableSourceObservations {
 				f.stopped["observations"] = h.At
 			}
+			if f.policy.AllowPreAdmissionRecovery && !e.Policy.AllowPreAdmissionRecovery {
+				f.stopped["pre-admission"] = h.At
+			}
 			f.policy = e.Policy
 		case models.PrincipalPut:
 			before := f.principals[e.Principal.ID]
 			f.principals[e.Principal.ID] = e.Principal
-			for name, role := range map[string]string{"actor/": models.RoleOperator, "worker/": models.RoleWorker} {
+			for name, role := range map[string]string{"actor/": models.RoleOperator, "administrator/": models.RoleAdministrator, "worker/": models.RoleWorker} {
 				if !before.Removed && slices.Contains(before.Roles, role) && !f.has(e.Principal.ID, role) {
 					f.stopped[name+e.Principal.ID] = h.At
 				}

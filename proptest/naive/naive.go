@@ -31,8 +31,12 @@ type Asked struct {
 	Host    models.Host
 	Pending int64
 	Missing bool                     // a blob that the command names is not kept
-	Rebuilt *models.Reconstruction   // for a continuity request
+	Rebuilt *models.Reconstruction   // for a continuity request and a read-only observation recovery
 	Current models.RequestContinuity // the digests as they are now
+
+	Reports    []models.Report      // that are kept, for a refused-boundary recovery
+	Reproduced *models.Reproduction // and what its request was rendered as
+	OtherBytes bool                 // what is kept as the ticket's checkpoint has another digest
 }
 
 // Answer is the expected one: Repeat of a saved answer, or a refusal's code, or neither.
@@ -56,6 +60,8 @@ func space(c models.Command) string {
 	switch c.(type) {
 	case models.RegisterRun, models.ClaimRun, models.RequestContinuity:
 		return c.Verb()
+	case models.RecoverNeverClaimed, models.RecoverRefusedBoundary, models.RecoverReadonlyObservation:
+		return "recovery"
 	}
 	if models.ForFactory(c) {
 		return "factory"
@@ -113,7 +119,8 @@ func (m *Model) Predict(a Asked) Answer {
 	key, content := said(a)
 	before, used := m.Said[key]
 	_, annotates := a.Command.(models.AnnotateStartup)
-	server := annotates && a.Actor == models.ServerActor
+	_, schedules := a.Command.(models.AdmitVerification)
+	server := (annotates || schedules) && a.Actor == models.ServerActor
 	last := models.Instant(0)
 	if len(m.Factory) > 0 {
 		last = m.Factory[len(m.Factory)-1].At
@@ -128,7 +135,7 @@ func (m *Model) Predict(a Asked) Answer {
 		return Answer{Repeat: true}
 	case !models.ValidID(a.ID):
 		return Answer{Code: models.CodeRequestMalformed}
-	case !server && !f.has(a.Actor, role(a.Command)):
+	case !server && !f.has(a.Actor, role(a.Command)), space(a.Command) == "recovery" && !f.has(a.Actor, models.RoleAdministrator):
 		return Answer{Code: models.CodeRoleMissing}
 	case used:
 		return Answer{Code: models.CodeRequestConflict}
@@ -158,6 +165,14 @@ func (m *Model) Predict(a Asked) Answer {
 		return Answer{Code: r.append(f, c, a)}
 	case models.RequestContinuity:
 		return Answer{Code: r.admit(f, c, a)}
+	case models.RecoverNeverClaimed:
+		return Answer{Code: r.neverClaimed(f, c, a)}
+	case models.RecoverRefusedBoundary:
+		return Answer{Code: r.boundary(f, c, a)}
+	case models.RecoverReadonlyObservation:
+		return Answer{Code: r.observation(f, c, a)}
+	case models.AdmitVerification:
+		return Answer{Code: r.schedule(f, c, a)}
 	case models.ReleaseRun:
 		return Answer{Code: r.release(f, c, a)}
 	case models.Reconcile:
@@ -177,7 +192,8 @@ func role(c models.Command) string {
 	switch c.(type) {
 	case models.ClaimRun, models.Append, models.ReleaseRun:
 		return models.RoleWorker
-	case models.RegisterRun, models.RequestContinuity, models.CancelRun, models.Reconcile, models.RetryRun:
+	case models.RegisterRun, models.RequestContinuity, models.CancelRun, models.Reconcile, models.RetryRun, models.AdmitVerification,
+		models.RecoverNeverClaimed, models.RecoverRefusedBoundary, models.RecoverReadonlyObservation:
 		return models.RoleOperator
 	case models.AnnotateStartup:
 		return "nobody"

@@ -11,14 +11,27 @@ type call struct {
 	validator                     models.Digest
 	startedRow                    int
 	outcome                       *models.CallReturned // the worker's own report of it
+	result                        models.Digest        // by that report, or by a reconciliation
 }
 
-// ticket is one admission.
+// ticket is one admission, and what became of it.
 type ticket struct {
 	settled models.MigrationSettled
 	row     int // of its settlement, from 1
 	state   string
-	turns   int
+	claims  int
+	turns   int               // requests under its newest claim
+	other   bool              // more happened under that claim than one refused request
+	actions map[string]string // its recoveries: workflow, and their own ids
+	start   models.Digest     // the checkpoint that its next claim starts from
+	reading int64             // policy revision of its read-only observation recovery
+}
+
+// verification is where the newest automatic verification stands.
+type verification struct {
+	state                              string
+	round, commands, started, failures int64
+	prepared, passed, stopped          bool
 }
 
 // run is what the run's events come to.
@@ -41,6 +54,8 @@ type run struct {
 	requestRow  int
 	whole       bool // a whole response is there
 	partial     bool
+	refused     int            // row in which the provider's refusal of it stands
+	refusedAt   models.Instant // and when
 	response    models.Digest
 	void        bool // reconciled: no response will come
 	consumed    *models.ResponseConsumed
@@ -58,6 +73,7 @@ type run struct {
 	requestID string         // of the lease, empty for an ordinary one
 	pool      string
 	tickets   []*ticket
+	verified  verification
 }
 
 func (m *Model) run() *run {
@@ -72,7 +88,13 @@ func (m *Model) run() *run {
 var accountedFor = map[string]bool{
 	"call.granted": true, "call.refused": true, "call.intended": true, "call.returned": true, "agentic_tool_unknown": true,
 	"lease.granted": true, "claim.taken": true, "claim.released": true, "lease.lapsed": true, "worker.failed": true,
-	"startup.annotated": true, "migration.settled": true,
+	"startup.annotated": true, "migration.settled": true, "verification.refused": true,
+}
+
+// expected under a ticket's claim whose first request is refused; everything else is more than that (REFUSED-07).
+var expected = map[string]bool{
+	"claim.taken": true, "checkpoint.saved": true, "request.issued": true, "request.refused": true, "worker.failed": true, "lease.lapsed": true,
+	"startup.annotated": true, "run.cancelled": true, "effect.reconciled": true, "verification.refused": true,
 }
 
 func (r *run) happen(h Happened) {
@@ -80,6 +102,10 @@ func (r *run) happen(h Happened) {
 	if r.consumed != nil && !r.settled && r.later == 0 && !accountedFor[h.Event.Kind()] {
 		r.later = r.rows
 	}
+	if t := r.newest(); t != nil && t.state == "claimed" && !expected[h.Event.Kind()] {
+		t.other = true
+	}
+	r.verify(h.Event)
 	switch e := h.Event.(type) {
 	case models.RunRegistered:
 		g := e.Registration
@@ -87,14 +113,25 @@ func (r *run) happen(h Happened) {
 	case models.LeaseGranted:
 		r.live, r.waiting, r.expires, r.requestID, r.grantedAt = false, true, e.ExpiresAt, e.RequestID, h.At
 	case models.ClaimTaken:
-		r.live, r.waiting, r.owner, r.fence, r.pool, r.claimedAt = true, false, h.Actor, e.Fence, "", h.At
-		r.ticket(e.RequestID, "claimed")
+		r.live, r.waiting, r.owner, r.fence, r.claimedAt = true, false, h.Actor, e.Fence, h.At
+		r.expires, r.requestID = e.ExpiresAt, e.RequestID
+		if r.verified.state != "claimed" {
+			r.pool = "" // whoever verifies takes nothing from the pool that the run was handed to
+		}
+		if t := r.find(e.RequestID); t != nil {
+			t.state, t.claims, t.turns, t.other = "claimed", t.claims+1, 0, false
+		}
 	case models.LeaseLapsed:
 		r.live, r.waiting = false, false
-		if e.Fence == 0 {
-			r.ticket(e.RequestID, "failed_unclaimed")
-		} else {
-			r.ticket(e.RequestID, "uncertain")
+		if t := r.find(e.RequestID); t != nil {
+			switch {
+			case e.Fence != 0:
+				t.state = "uncertain"
+			case t.claims == 0 && len(t.actions) == 0:
+				t.state = "failed_unclaimed"
+			default:
+				t.state = "held"
+			}
 		}
 	case models.ClaimReleased:
 		r.live, r.pool = false, e.Pool
@@ -103,11 +140,13 @@ func (r *run) happen(h Happened) {
 	case models.RequestIssued:
 		r.requests++
 		r.request, r.requestRow = &e, r.rows
-		r.whole, r.partial, r.void, r.consumed, r.settled, r.later = false, false, false, nil, false, 0
+		r.whole, r.partial, r.void, r.consumed, r.settled, r.later, r.refused, r.refusedAt = false, false, false, nil, false, 0, 0, 0
 		r.granted = map[int64]*call{}
 		if t := r.newest(); t != nil && t.state == "claimed" {
 			t.turns++
 		}
+	case models.RequestRefused:
+		r.refused, r.refusedAt = r.rows, h.At
 	case models.ResponseKept:
 		r.whole, r.partial, r.response = !e.Partial, e.Partial, e.Response
 	case models.ResponseConsumed:
@@ -127,7 +166,8 @@ func (r *run) happen(h Happened) {
 	case models.ToolUnknown:
 		r.granted[e.Position].lost = true
 	case models.CallReturned:
-		r.granted[e.Position].ended, r.granted[e.Position].outcome = true, &e
+		c := r.granted[e.Position]
+		c.ended, c.outcome, c.result = true, &e, e.Result
 	case models.CommandStarted:
 		r.commands++
 		r.running[e.Number] = r.rows
@@ -138,10 +178,7 @@ func (r *run) happen(h Happened) {
 	case models.WorkerFailed:
 		r.live = false
 		if t := r.newest(); t != nil && t.state == "claimed" {
-			t.state = "uncertain"
-			if t.turns > 0 && r.answered() && r.unknown() == 0 {
-				t.state = "ended"
-			}
+			t.state = r.stopped(t)
 		}
 	case models.RunFailed:
 		r.live, r.end = false, "failed"
@@ -160,19 +197,91 @@ func (r *run) happen(h Happened) {
 		}
 	case models.AttemptOpened:
 		r.attempt, r.end = e.Attempt, ""
+	case models.VerificationFinished:
+		r.live = false
 	case models.MigrationSettled:
 		r.settled = true
 		r.checkpoint, r.checkpointRow = e.Derived, r.rows
-		r.tickets = append(r.tickets, &ticket{settled: e, row: r.rows, state: "queued"})
+		r.tickets = append(r.tickets, &ticket{settled: e, row: r.rows, state: "queued", start: e.Derived, actions: map[string]string{}})
+	case models.NeverClaimedWitnessed:
+		r.find(e.RequestID).actions["never_claimed"] = e.RecoveryID
+	case models.RefusalSettled:
+		r.find(e.RequestID).actions["refused_boundary"] = e.RecoveryID
+		r.settled, r.checkpointRow = true, r.rows // the same checkpoint, for another request
+	case models.ReadonlyObservationWitnessed:
+		t := r.find(e.RequestID)
+		t.actions["readonly_observation"], t.start, t.reading = e.RecoveryID, e.Derived, e.CurrentEpoch.PolicyRevision
+		r.settled = true
+		r.checkpoint, r.checkpointRow = e.Derived, r.rows
+	case models.RequestRequeued:
+		r.find(e.RequestID).state = "queued"
 	case models.EffectReconciled:
 		r.reconciled(e)
 	}
 }
 
+// stopped is what a claimed ticket is once its worker says that it stops.
+func (r *run) stopped(t *ticket) string {
+	once := func(action, first string) string { // the second time nothing but a native reconciliation helps
+		if t.actions[action] != "" {
+			return "held"
+		}
+		return first
+	}
+	switch {
+	case t.turns > 0 && r.answered() && r.unknown() == 0:
+		return "ended"
+	case t.turns > 0 && r.refused > 0:
+		return once("refused_boundary", "refused")
+	case t.turns > 0 && r.lost() && t.actions["refused_boundary"] != "":
+		return once("readonly_observation", "observation_lost")
+	}
+	return "uncertain"
+}
+
+// verify follows the automatic verification.
+func (r *run) verify(e models.Event) {
+	v := &r.verified
+	under := v.state == "claimed"
+	switch e := e.(type) {
+	case models.VerificationAdmitted:
+		*v = verification{state: "admitted", round: e.Round, commands: e.Commands, stopped: v.stopped}
+	case models.VerificationRefused:
+		*v = verification{state: "refused", round: e.Round, stopped: true}
+	case models.ClaimTaken:
+		if v.state == "admitted" {
+			v.state = "claimed"
+		}
+	case models.SourcePrepared:
+		v.prepared = true
+	case models.CommandStarted:
+		if under {
+			v.started++
+		}
+	case models.CommandFinished:
+		if under && e.ExitCode != 0 {
+			v.failures++
+		}
+	case models.VerificationFinished:
+		v.state, v.passed = "finished", e.Passed
+	case models.WorkerFailed, models.LeaseLapsed, models.ClaimReleased, models.RunCancelled:
+		if under || v.state == "admitted" {
+			v.state = "lost"
+		}
+	}
+}
+
+func (r *run) verifying() bool {
+	return r.verified.state == "admitted" || r.verified.state == "claimed"
+}
+
+// over: nothing more is recorded, but the verification of a completed run.
+func (r *run) over() bool { return r.end != "" && !(r.end == "completed" && r.verifying()) }
+
 func (r *run) reconciled(e models.EffectReconciled) {
 	switch e.Subject {
 	case models.SubjectTicket:
-		r.ticket(e.RequestID, "closed")
+		r.find(e.RequestID).state = "closed"
 	case models.SubjectCommand:
 		delete(r.running, e.Number)
 	case models.SubjectCall:
@@ -180,7 +289,7 @@ func (r *run) reconciled(e models.EffectReconciled) {
 		if e.Outcome == models.OutcomeDidNotHappen {
 			c.started, c.lost = false, false
 		} else {
-			c.ended = true
+			c.ended, c.result = true, e.Result
 		}
 	case models.SubjectRequest:
 		if e.Outcome == models.OutcomeLanded {
@@ -209,17 +318,36 @@ func (r *run) newest() *ticket {
 	return r.tickets[len(r.tickets)-1]
 }
 
-func (r *run) ticket(requestID, state string) {
+func (r *run) find(requestID string) *ticket {
 	for _, t := range r.tickets {
 		if t.settled.RequestID == requestID {
-			t.state = state
+			return t
 		}
 	}
+	return nil
 }
 
 func (r *run) outstanding() bool {
 	t := r.newest()
-	return t != nil && (t.state == "queued" || t.state == "claimed" || t.state == "failed_unclaimed" || t.state == "uncertain")
+	return t != nil && t.state != "completed" && t.state != "ended" && t.state != "closed"
+}
+
+// timedOut: the lease that stands has ended by time, and no row says so yet.
+func (r *run) timedOut(a Asked) bool {
+	return r.live && a.At >= r.inForce(a.Lease) || r.waiting && a.At >= r.expires
+}
+
+// lapse records such an end, as the next command does first.
+func (r *run) lapse(a Asked) bool {
+	if !r.timedOut(a) {
+		return false
+	}
+	e := models.LeaseLapsed{RequestID: r.requestID}
+	if r.live {
+		e.Fence = r.fence
+	}
+	r.happen(Happened{At: a.At, Actor: a.Actor, Event: e})
+	return true
 }
 
 // inForce is when the claim ends: a continuity lease keeps its grant's own end.
