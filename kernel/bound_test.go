@@ -289,6 +289,7 @@ func TestTimeNeverGoesBack(t *testing.T) {
 	accepted(t, w.Clone().Append(w.Asked()...)) // with the head's time, as the shell does
 	w.Now--
 	refused(t, w.Append(w.Asked()...), models.CodeClockBehind, "behind_us", "2000001")
+	refused(t, w.DoFactory(world.Root, "p", models.RetireProfile{ID: "p1"}), models.CodeClockBehind, "behind_us", "2000001")
 	w.Now = w.FactoryState.HeadAt - models.MaxClockLag - 1
 	refused(t, w.DoFactory(world.Root, "p", models.RetireProfile{ID: "p1"}), models.CodeClockBehind)
 

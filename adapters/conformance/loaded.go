@@ -17,6 +17,34 @@ var loadedChecks = []Check{
 	{"what decide was given is its own", loadedIsOwn},
 	{"decide reads the rows that stand", rowsAreRead},
 	{"the clock is the store's and never turns back in a run", clockIsMonotone},
+	{"an append to the factory knows the newest time of its runs", newestIsLoaded},
+}
+
+// newestIsLoaded: of its own runs, whichever has it, and of no other factory's.
+func newestIsLoaded(ctx context.Context, w *World) error {
+	if err := w.openRuns(ctx, "r", "s"); err != nil {
+		return err
+	}
+	empty, err := w.do(ctx, w.A, step{edit: nothing})
+	if err := first(err, want("the newest time of runs without rows", empty.Newest, models.Instant(0))); err != nil {
+		return err
+	}
+	var last models.Instant
+	for _, run := range []string{"r", "s", "r"} {
+		if _, err := w.do(ctx, w.A, step{run: run, rows: 2}); err != nil {
+			return err
+		}
+		info, err := w.B.Run(ctx, w.Factory, run)
+		if err != nil {
+			return err
+		}
+		last = max(last, info.Cached.At)
+		l, err := w.do(ctx, w.B, step{edit: nothing})
+		if err := first(err, want("the newest time after "+run, l.Newest, last)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var nothing = func(engine.Loaded, *engine.Write) error { return errNothing }

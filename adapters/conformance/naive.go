@@ -49,6 +49,7 @@ const (
 	sweepsFresh    fault = "sweeps blobs whatever their age"
 	fillsDisks     fault = "takes any amount of content"
 	keepsTokens    fault = "leaves the tokens of a principal that goes"
+	forgetsRuns    fault = "tells the factory nothing of the time of its runs"
 	keepsState     fault = "replaces a cached state only with a row"
 )
 
@@ -299,6 +300,13 @@ func (h naiveHandle) load(locks engine.Locks, key, own [2]string) (engine.Loaded
 			return l, engine.ErrNotFound
 		}
 		l.Run, l.Salt, l.Opener, l.Lease = h.cached(r.Cached), r.Salt, r.Opener, r.Lease
+	}
+	if locks.Exclusive && h.fault != forgetsRuns {
+		for k, r := range h.heads {
+			if k[0] == own[0] && k != own {
+				l.Newest = max(l.Newest, r.Cached.At)
+			}
+		}
 	}
 	if locks.Queue {
 		l.Pending = h.pending(locks.Factory, l.Now)

@@ -46,6 +46,7 @@ func TestFaultsAreFound(t *testing.T) {
 		sweepsFresh:    "blobs that no row names are swept",
 		fillsDisks:     "the content of a run is bounded",
 		keepsTokens:    "the tokens of a principal that goes are revoked with the write",
+		forgetsRuns:    "an append to the factory knows the newest time of its runs",
 		keepsState:     "a cached state is replaced without a row",
 	} {
 		t.Run(string(f), func(t *testing.T) {

@@ -39,6 +39,7 @@ const (
 	trySharedSQL    = `SELECT pg_try_advisory_xact_lock_shared` + factoryLock
 	claimFactorySQL = `INSERT INTO factories (factory, head_seq, head_hash, head_at, rules) VALUES ($1, 0, decode(repeat('00', 32), 'hex'), 0, 0) ON CONFLICT DO NOTHING`
 	loadFactorySQL  = `SELECT head_seq, head_hash, head_at, rules, state FROM factories WHERE factory = $1`
+	newestSQL       = `SELECT coalesce(max(head_at), 0) FROM runs WHERE factory = $1`
 	loadRunSQL      = `SELECT salt, opener, head_seq, head_hash, head_at, rules, state, lease_expires FROM runs WHERE factory = $1 AND run = $2`
 	lockQueueSQL    = `SELECT FROM factory_queue WHERE factory = $1 FOR UPDATE`
 	// The subquery reads the clock once, so the count is of the very instant that is loaded.
@@ -254,6 +255,7 @@ func loadFactory(b *pgx.Batch, parts []*part, wait bool) {
 		// Of two creators the second waits here for the first. Without a write the transaction ends without a trace.
 		b.Queue(ownFactorySQL, lock)
 		b.Queue(claimFactorySQL, locks.Factory)
+		b.Queue(newestSQL, locks.Factory).QueryRow(func(row pgx.Row) error { return row.Scan(&parts[0].loaded.Newest) })
 	case wait:
 		b.Queue(shareFactorySQL, lock)
 	default:

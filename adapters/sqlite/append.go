@@ -117,6 +117,12 @@ func (s *Store) load(ctx context.Context, tx *sql.Tx, locks engine.Locks) (engin
 	if err != nil && !(locks.Exclusive && errors.Is(err, sql.ErrNoRows)) {
 		return l, err
 	}
+	if locks.Exclusive {
+		err := tx.QueryRowContext(ctx, `SELECT coalesce(max(head_at), 0) FROM runs WHERE factory = ?`, locks.Factory).Scan(&l.Newest)
+		if err != nil {
+			return l, err
+		}
+	}
 	if locks.Run != "" {
 		info, err := scanRun(tx.StmtContext(ctx, s.stmt.loadRun).QueryRowContext(ctx, locks.Factory, locks.Run), locks.Run)
 		if err != nil {

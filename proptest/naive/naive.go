@@ -125,7 +125,7 @@ func (m *Model) Predict(a Asked) Answer {
 	if len(m.Factory) > 0 {
 		last = m.Factory[len(m.Factory)-1].At
 	}
-	if len(m.Run) > 0 && !models.ForFactory(a.Command) {
+	if len(m.Run) > 0 { // a row of the factory is no older than those of its runs, which name the one before it
 		last = max(last, m.Run[len(m.Run)-1].At)
 	}
 	switch {

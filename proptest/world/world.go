@@ -314,6 +314,7 @@ func (w *World) Do(actor, id string, c models.Command) Answer {
 // DoFactory sends a command of the factory's own journal.
 func (w *World) DoFactory(actor, id string, c models.Command) Answer {
 	env := w.Env(actor, id, c)
+	env.Factory.HeadAt = max(env.Factory.HeadAt, w.State.HeadAt) // no older than the rows of its runs, as the shell sees to
 	events, refusal := kernel.DecideFactory(id, c, env)
 	switch {
 	case refusal != nil:

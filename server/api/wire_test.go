@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -600,6 +601,62 @@ func TestExportVerifies(t *testing.T) {
 			t.Fatalf("%v", a.Header)
 		}
 	})
+}
+
+// late is a store whose clock stands so many microseconds back, as after a failover to a host whose clock is behind.
+type late struct {
+	engine.Store
+	by atomic.Int64
+}
+
+func (s *late) Append(ctx context.Context, locks engine.Locks, decide func(engine.Loaded) (*engine.Write, error)) error {
+	return s.Store.Append(ctx, locks, func(l engine.Loaded) (*engine.Write, error) {
+		l.Now -= models.Instant(s.by.Load())
+		return decide(l)
+	})
+}
+
+// The factory goes on after the store's clock was set back, and no run's journal is broken by that: what takes the place of the head
+// that a run's row names was written earlier by the clock, and the run did not verify for ever after. Further back it waits.
+func TestTheClockIsSetBackBesideARun(t *testing.T) {
+	for _, s := range stores {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			store := &late{Store: s.open(t)}
+			w := Start(t, store, &Fake{}, Options{Policy: Enabled()})
+			r := w.Open(t, "run-1")
+			time.Sleep(600 * time.Millisecond)
+			r.Claim(t, "claim-1")
+			newest := rowsAt(t, w, "run-1")
+			store.by.Store(500_000)
+			w.PutPolicy(t, *Enabled())
+			a := w.Send(t, Call{As: Reader, Method: http.MethodGet, Path: "/runs/run-1/export"})
+			bundle, err := engine.ReadBundle(bytes.NewReader(a.Body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last := bundle.FactoryRows[len(bundle.FactoryRows)-1]; last.At < newest {
+				t.Errorf("the factory's row is of %d, the run's newest of %d", last.At, newest)
+			}
+			if _, err := engine.Verify(t.Context(), bundle, &Fake{}); err != nil {
+				t.Error(err)
+			}
+			store.by.Store(60_000_000)
+			_, err = w.Engine.DoFactory(t.Context(), engine.Caller{Factory: Factory, Principal: Dana}, "far-back", models.PutPolicy{Policy: *Enabled()})
+			if r, ok := engine.IsRefusal(err); !ok || r.Code != models.CodeClockBehind {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// rowsAt is the time of a run's newest row.
+func rowsAt(t *testing.T, w *World, run string) models.Instant {
+	info, err := w.Store.Run(t.Context(), Factory, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Cached.At
 }
 
 // Shutdown lets the requests in hand finish.

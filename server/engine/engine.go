@@ -244,7 +244,8 @@ func (e *Engine) transactFactory(ctx context.Context, caller Caller, id string, 
 		}
 		env := models.Env{Actor: caller.Principal, At: l.Now, Clock: models.ClockStore, Factory: f, FactoryHead: kernel.FactoryHead(f),
 			Saved: saved(caller.Principal, c, l.Saved)}
-		if refusal := steady(&env, l.Factory.At); refusal != nil {
+		// A run's row names the factory's head that it stands on, and the one that takes its place is not older than it.
+		if refusal := steady(&env, max(l.Factory.At, l.Newest)); refusal != nil {
 			return nil, refusal
 		}
 		events, refusal := kernel.DecideFactory(id, c, env)

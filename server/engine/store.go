@@ -70,6 +70,7 @@ type Loaded struct {
 	Saved   *Receipt        // for Locks.Receipt, nil for none
 	Missing []models.Digest // of Locks.Blobs, those not kept, in the order asked
 	Pending int64           // tickets queued, unclaimed and not past their lease at Now; only with Locks.Queue
+	Newest  models.Instant  // time of the newest row of any run of the factory, 0 for none; only with Locks.Exclusive
 
 	// Rows reads rows of the run with from <= seq < from+limit in order, inside the same transaction.
 	Rows func(from, limit int64) ([]models.Row, error)
