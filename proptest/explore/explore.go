@@ -59,7 +59,7 @@ type Found struct {
 // bounds of the world.
 const (
 	window   = 3 // seconds of each lease
-	requests = 3
+	requests = 4
 	commands = 2
 	calls    = 3
 )
@@ -67,8 +67,12 @@ const (
 // Explore visits up to max states. The error is the first broken invariant, with the way to it.
 func Explore(max int) (Found, error) {
 	w := world.New(true)
-	w.Policy(func(p *models.Policy) { p.MaxValidForSeconds, p.MaxTicketsPerRun = window, 2 })
+	w.Policy(func(p *models.Policy) {
+		p.MaxValidForSeconds, p.MaxTicketsPerRun = window, 2
+		p.AllowPreAdmissionRecovery, p.AllowReadonlyObservationRecovery, p.AllowUnavailableSourceObservations = true, true, true
+	})
 	w.Register(func(g *models.Registration) {
+		g.Verification = models.Verification{Commands: 1, List: world.Blob("list")}
 		g.ProviderTimeout, g.CompletedRounds = window, 0
 		g.Limits = models.Limits{Attempts: 2, Commands: commands, InputTokens: 10_000, OutputTokens: 10_000, Requests: requests, SourceReads: 2, ToolCalls: calls, TotalTokens: 10_000}
 	})
@@ -91,16 +95,30 @@ func Explore(max int) (Found, error) {
 		factories[around].HeadAt = 0
 	}
 	x := explorer{host: w.Host, factories: factories, found: Found{Codes: map[models.Code]int{}, Kinds: map[string]int{}, Positions: map[string]int{}}}
-	// From the registration on, and from a held run, a queued and a claimed ticket, so that a short walk sees all of them.
+	// From the registration on, from a held run, a queued and a claimed ticket, from what each recovery is for, and from a completed
+	// round, so that a short walk sees all of them.
 	held := w.Clone()
 	held.MustClaim(world.Worker)
 	held.Turn(world.Call{Class: models.ClassEvidenceRead, Refused: true})
 	held.MustAppend(world.Failed())
 	queued := held.Clone()
-	queued.Must(world.Dana, "r0", queued.Request(window))
+	queued.Must(world.Dana, "request-1", queued.Request(window))
 	claimed := queued.Clone()
 	claimed.MustClaim(world.Worker2)
-	for _, v := range []*world.World{w, held, queued, claimed} {
+	refused := claimed.Clone()
+	refused.RefuseNext()
+	refused.MustAppend(world.Failed())
+	refused.Tick(1)
+	lost := refused.Clone()
+	lost.Review()
+	lost.Must(world.Dana, "b0", lost.Boundary(window))
+	lost.MustClaim(world.Worker)
+	lost.LoseRead()
+	rounded := w.Clone()
+	rounded.MustClaim(world.Worker)
+	rounded.MustAppend(models.RoundCompleted{Round: 1})
+	rounded.Must(world.Worker, "give", models.ReleaseRun{Fence: rounded.State.Lease.Fence})
+	for _, v := range []*world.World{w, held, queued, claimed, refused, lost, rounded} {
 		v.State.Head.Hash = models.Digest{}
 		x.visit(&node{state: v.State, now: v.Now, lease: v.Lease})
 	}
@@ -144,13 +162,17 @@ func (x *explorer) key(n *node) uint64 {
 		return xxhash.Sum64String(s.End) // nothing follows
 	}
 	s.Cmd, s.Head, s.HeadAt, s.Custody.Digest, s.Custody.Turn.ConsumedAt = 0, models.Head{}, 0, models.Digest{}, 0
-	s.Lease.ClaimID, s.Lease.Fence = "", 0
+	// Nothing stopped since any lease was granted or claimed: the surroundings stand as if they always had.
+	s.Lease.ClaimID, s.Lease.Fence, s.Lease.GrantedAt, s.Lease.ClaimedAt = "", 0, 0, 0
 	if !s.Lease.Live {
 		s.Lease.Owner = ""
 	}
 	s.Custody.Turn.Calls, s.Custody.Commands, s.Tickets.Tickets = slices.Clone(s.Custody.Turn.Calls), slices.Clone(s.Custody.Commands), slices.Clone(s.Tickets.Tickets)
 	t := &s.Custody.Turn
-	rows := []*int64{&s.Custody.CheckpointSeq, &t.ConsumeSeq, &t.Later, &t.RequestSeq, &t.ResponseSeq}
+	rows := []*int64{&s.Custody.CheckpointSeq, &t.ConsumeSeq, &t.Later, &t.RefusedSeq, &t.RequestSeq, &t.ResponseSeq}
+	if t.RefusedAt != 0 { // whether a correction that is made now came after it
+		t.RefusedAt = min(n.now-t.RefusedAt, 2) + 1
+	}
 	for i := range t.Calls {
 		c := &t.Calls[i]
 		rows = append(rows, &c.GrantSeq, &c.IntentSeq, &c.LostSeq, &c.OutcomeSeq, &c.RefusedSeq)
@@ -161,8 +183,11 @@ func (x *explorer) key(n *node) uint64 {
 	graph, _ := n.state.Graph()
 	for i := range s.Tickets.Tickets {
 		u := &s.Tickets.Tickets[i]
-		rows = append(rows, &u.GrantSeq, &u.SettledSeq)
-		u.Seal = models.Digest{}
+		rows = append(rows, &u.GrantSeq, &u.Later, &u.Other, &u.SettledSeq)
+		u.Seal, u.Witness, u.FailedSeq = models.Digest{}, models.Digest{}, 0
+		for _, id := range []*string{&u.NeverClaimed, &u.RefusedBoundary, &u.ReadonlyObservation} {
+			*id = (*id)[:min(len(*id), 1)] // whether there is one
+		}
 		if u.Graph != graph { // whether it is that of the turn is all that matters
 			u.Graph = models.Digest{}
 		} else {
@@ -245,6 +270,7 @@ func (x *explorer) commands(n *node) []said {
 		{world.Worker, id, models.ClaimRun{LeaseSeconds: window}}, {world.Worker2, id, models.ClaimRun{LeaseSeconds: 1}},
 		{world.Omar, id, models.CancelRun{}}, {world.Dana, id, models.RetryRun{}}, {l.Owner, id, models.ReleaseRun{Fence: l.Fence}},
 		{models.ServerActor, id, models.AnnotateStartup{Boot: "b"}},
+		{models.ServerActor, id, models.AdmitVerification{Round: s.Rounds}}, {world.Omar, id, models.AdmitVerification{Round: s.Rounds}},
 		{world.Worker, id, models.Append{Facts: []models.Fact{world.Failed()}, Fence: l.Fence - 1}},
 	}
 	fact := func(facts ...models.Fact) {
@@ -252,14 +278,18 @@ func (x *explorer) commands(n *node) []said {
 	}
 	checkpoint := world.Blob("checkpoint")
 	fact(models.CheckpointSaved{Checkpoint: checkpoint})
-	fact(models.RequestIssued{Checkpoint: s.Custody.Checkpoint, Request: s.Budget.Spent.Requests + 1, Wire: world.Plain("w"), WireBlob: world.Blob("w"), WireLength: 1})
+	fact(models.RequestIssued{Checkpoint: s.Custody.Checkpoint, Provider: world.Provider, Request: s.Budget.Spent.Requests + 1, Wire: world.Plain("w"), WireBlob: world.Blob("w"), WireLength: 1})
+	fact(models.RequestRefused{Report: world.Blob("refused"), Request: t.Request})
 	fact(models.ResponseKept{Length: 1, Request: t.Request, Response: world.Blob("response")})
 	fact(models.ResponseKept{Length: 1, Partial: true, Request: t.Request, Response: world.Blob("response")})
 	for calls := range int64(3) {
 		fact(models.ResponseConsumed{Calls: calls, Request: t.Request, Response: t.Response, Tokens: models.Tokens{Input: 1, Output: 1}})
 	}
 	for position := range int64(2) {
-		for _, class := range []string{models.ClassEvidenceRead, models.ClassCommand} {
+		for _, class := range []string{models.ClassEvidenceRead, models.ClassSourceObservation, models.ClassCommand} {
+			if class == models.ClassSourceObservation && position == 0 {
+				continue
+			}
 			g := world.Granted(1, position, class)
 			g.Request = t.Request
 			fact(g)
@@ -296,7 +326,83 @@ func (x *explorer) commands(n *node) []said {
 		c.RequestID = last.RequestID
 		list = append(list, said{world.Omar, id, c})
 	}
-	return append(list, said{world.Dana, fmt.Sprintf("r%d", len(s.Tickets.Tickets)), models.RequestContinuity{Version: 1}})
+	switch s.Verification.State {
+	case models.VerificationStateAdmitted:
+		list = append(list, said{world.Worker2, id, models.ClaimRun{LeaseSeconds: window, Pool: models.VerificationPool}})
+	case models.VerificationStateClaimed:
+		fact(models.SourcePrepared{Source: s.Registration.Source.Digest})
+		fact(models.VerificationFinished{Report: world.Blob("report")})
+		fact(models.VerificationFinished{Passed: true, Report: world.Blob("report")})
+	}
+	if first, ok := s.Tickets.Find(firstRequest); ok && first.Outstanding() && !s.Lease.Executing(n.now, n.lease) {
+		list = append(list, said{world.Dana, id, models.RecoverNeverClaimed{RequestID: firstRequest}})
+		if first.Claims > 0 {
+			list = append(list, said{world.Dana, id, models.RecoverRefusedBoundary{RequestID: firstRequest}},
+				said{world.Dana, id, models.RecoverReadonlyObservation{RequestID: firstRequest}})
+		}
+	}
+	next := fmt.Sprintf("request-%d", len(s.Tickets.Tickets)+1)
+	list = append(list, said{world.Dana, next, models.RequestContinuity{Version: 1}})
+	if len(t.Calls) > 1 {
+		list = append(list, said{world.Dana, next, models.RequestContinuity{Version: 2}})
+	}
+	return list
+}
+
+// firstRequest is the ticket that recoveries are tried on.
+const firstRequest = "request-1"
+
+// filled is a submission with everything right that its candidate shows, and what the shell would have read for it.
+func filled(c models.Command, s kernel.State, now models.Instant, env models.Env) (models.Command, models.Env) {
+	recount := kernel.Recounted(s, s, nil)
+	v := world.World{State: s, Host: env.Host, Now: now}
+	if e := kernel.Queue(s); e != nil && e.Request != "" {
+		env.Pending = 1
+	}
+	env.Recount = &recount
+	if c, ok := c.(models.RequestContinuity); ok {
+		env.Reconstruction = v.ProofOne()
+		if c.Version == 2 {
+			env.Reconstruction = v.ProofTwo()
+		}
+		seen := kernel.Candidate(s, env)
+		return models.RequestContinuity{
+			AcknowledgeNoNewGrant: true, AcknowledgeOriginalConsumption: true, AcknowledgeRenewedSameAttemptLease: true,
+			AcknowledgeUnavailableSourceObservations: c.Version == 2,
+			CandidateDigest:                          seen.CandidateDigest, JournalDigest: seen.JournalDigest, PolicyDigest: seen.PolicyDigest, RunDigest: seen.RunDigest,
+			ValidForSeconds: window, Version: c.Version,
+		}, env
+	}
+	t, _ := s.Tickets.Find(firstRequest)
+	env.History = &models.TicketHistory{Checkpoint: s.Custody.Checkpoint, Claims: t.Claims, Granted: t.GrantSeq, Request: t.RequestID, Seal: t.Seal, Settled: t.SettledSeq}
+	switch c := c.(type) {
+	case models.RecoverNeverClaimed:
+		seen, _ := kernel.RecoveryCandidate(s, firstRequest, env)
+		return models.RecoverNeverClaimed{
+			AcknowledgeNeverClaimed: true, AcknowledgeOriginalConsumptionAndBudgets: true, AcknowledgeRenewedSameAttemptLease: true,
+			AcknowledgeSameRequestAndAttempt: true, CandidateDigest: seen.CandidateDigest, JournalDigest: seen.JournalDigest,
+			PolicyDigest: seen.PolicyDigest, RequestID: firstRequest, RunDigest: seen.RunDigest, ValidForSeconds: window, Version: 1,
+		}, env
+	case models.RecoverRefusedBoundary:
+		v.Review()
+		env.Reports, env.Reproduction = v.Reports, v.Reproduced()
+		review := v.Reviewed()
+		seen, _ := kernel.BoundaryCandidate(s, firstRequest, review, env)
+		return models.RecoverRefusedBoundary{
+			AcknowledgeFiniteOwnershipLease: true, AcknowledgeNoOriginalResponseOrToolReplay: true, AcknowledgeReviewedProviderEpoch: true,
+			AcknowledgeSameRequestAndBudgets: true, CandidateDigest: seen.CandidateDigest, CorrectiveEpoch: "epoch-2",
+			CorrectiveValidation: v.Reports[2].Digest, RequestID: firstRequest, Review: review, ValidForSeconds: window, Version: 1,
+		}, env
+	case models.RecoverReadonlyObservation:
+		env.Reconstruction = v.ProofObserved()
+		seen, _ := kernel.ObservationCandidate(s, firstRequest, env)
+		return models.RecoverReadonlyObservation{
+			AcknowledgeFiniteOwnershipLease: true, AcknowledgeNoOriginalCallbackReplay: true, AcknowledgeSameRequestAttemptAndBudgets: true,
+			AcknowledgeUnavailableObservation: true, CandidateDigest: seen.CandidateDigest, RequestID: firstRequest, ValidForSeconds: window, Version: 1,
+		}, env
+	default:
+		panic(fmt.Sprintf("explore: %T", c))
+	}
 }
 
 // try decides one command and checks what it did.
@@ -307,19 +413,9 @@ func (x *explorer) try(n *node, c said) (accepted bool, err error) {
 	if s.Lease.Live {
 		env.LeaseExpires = n.lease
 	}
-	if _, ok := c.command.(models.RequestContinuity); ok {
-		recount := kernel.Recounted(s, s, nil)
-		v := world.World{State: s, Host: x.host}
-		env.Recount, env.Reconstruction = &recount, v.ProofOne()
-		if e := kernel.Queue(s); e != nil && e.Request != "" {
-			env.Pending = 1
-		}
-		now := kernel.Candidate(s, env)
-		c.command = models.RequestContinuity{
-			AcknowledgeNoNewGrant: true, AcknowledgeOriginalConsumption: true, AcknowledgeRenewedSameAttemptLease: true,
-			CandidateDigest: now.CandidateDigest, JournalDigest: now.JournalDigest, PolicyDigest: now.PolicyDigest, RunDigest: now.RunDigest,
-			ValidForSeconds: window, Version: 1,
-		}
+	switch c.command.(type) {
+	case models.RequestContinuity, models.RecoverNeverClaimed, models.RecoverRefusedBoundary, models.RecoverReadonlyObservation:
+		c.command, env = filled(c.command, s, n.now, env)
 	}
 	events, r := kernel.Decide(s, c.id, c.command, env)
 	if r != nil {

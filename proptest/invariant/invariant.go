@@ -13,7 +13,7 @@ import (
 
 // Step checks the way from one state to the next. env is what Decide read.
 func Step(old, now kernel.State, c models.Command, env models.Env, events []models.Event) error {
-	for _, check := range []func(kernel.State, kernel.State, models.Command, models.Env, []models.Event) error{spent, owned, settled, tickets, progress, verified} {
+	for _, check := range []func(kernel.State, kernel.State, models.Command, models.Env, []models.Event) error{spent, owned, settled, recovered, tickets, progress, verified} {
 		if err := check(old, now, c, env, events); err != nil {
 			return fmt.Errorf("%w: %s gave %d events\nfrom %s\nto   %s", err, c.Verb(), len(events), old.Encode(), now.Encode())
 		}
@@ -118,6 +118,55 @@ func settled(old, now kernel.State, c models.Command, env models.Env, events []m
 		return fmt.Errorf("rules, invariant 19: admitted over a bound")
 	case env.Actor != old.OriginalActor || unknown(old, m.Version) || old.End != "" || old.Lease.Executing(env.At, env.LeaseExpires):
 		return fmt.Errorf("admitted what was not held")
+	}
+	return nil
+}
+
+// recovered: what a recovery is: its witness, the request's event and the lease in adjacent rows, and the queue's entry; nothing is
+// spent and nobody owns it (rules, invariants 12, 13, 17 and 18).
+func recovered(old, now kernel.State, c models.Command, env models.Env, events []models.Event) error {
+	i := slices.IndexFunc(events, func(e models.Event) bool { return e.Kind() == "request.requeued" })
+	p := env.Factory.Policy
+	witness, acknowledged, on := "", false, true
+	switch c := c.(type) {
+	case models.RecoverNeverClaimed:
+		witness = "never_claimed_recovery"
+		acknowledged = c.AcknowledgeNeverClaimed && c.AcknowledgeOriginalConsumptionAndBudgets && c.AcknowledgeRenewedSameAttemptLease && c.AcknowledgeSameRequestAndAttempt
+	case models.RecoverRefusedBoundary:
+		witness, on = "refusal.settled", p.AllowPreAdmissionRecovery
+		acknowledged = c.AcknowledgeFiniteOwnershipLease && c.AcknowledgeNoOriginalResponseOrToolReplay && c.AcknowledgeReviewedProviderEpoch && c.AcknowledgeSameRequestAndBudgets
+	case models.RecoverReadonlyObservation:
+		witness, on = "readonly_observation_recovery", p.AllowReadonlyObservationRecovery
+		acknowledged = c.AcknowledgeFiniteOwnershipLease && c.AcknowledgeNoOriginalCallbackReplay && c.AcknowledgeSameRequestAttemptAndBudgets && c.AcknowledgeUnavailableObservation
+	}
+	if witness == "" {
+		if i >= 0 {
+			return fmt.Errorf("rules, invariant 23: queued again by %s", c.Verb())
+		}
+		return nil
+	}
+	if i < 1 || i != len(events)-2 || events[i-1].Kind() != witness {
+		return fmt.Errorf("rules, invariant 12: witness, request's event, lease")
+	}
+	lease, ok := events[i+1].(models.LeaseGranted)
+	entry, g := kernel.Queue(now), old.Registration
+	end := env.At.Add(min(p.MaxValidForSeconds, g.ProviderTimeout, models.MaxWindow))
+	if g.TimeBudget == models.TimeBudgetAbsolute {
+		end = min(end, g.ActiveDeadline)
+	}
+	switch {
+	case !ok || now.Lease.Live || entry == nil || entry.Request != lease.RequestID:
+		return fmt.Errorf("rules, invariant 12: a finite lease, nobody's, and the queue's entry")
+	case lease.ExpiresAt > end || lease.ExpiresAt <= env.At:
+		return fmt.Errorf("L5: lease until %d, at most %d", lease.ExpiresAt, end)
+	case old.Counters() != now.Counters():
+		return fmt.Errorf("K7: the recovery moved a counter")
+	case !p.Enabled || !on:
+		return fmt.Errorf("P3: recovered with the policy disabled or the switch off")
+	case !acknowledged:
+		return fmt.Errorf("rules, invariant 18: an acknowledgement is missing")
+	case env.Actor != old.OriginalActor || !env.Factory.Has(env.Actor, models.RoleAdministrator) || !env.Factory.Has(env.Actor, models.RoleOperator):
+		return fmt.Errorf("recovered by somebody else")
 	}
 	return nil
 }
