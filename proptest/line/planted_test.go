@@ -73,6 +73,13 @@ func (s *stage) content(t *testing.T) {
 	s.candidate(t, "run-1") // reading writes nothing either
 }
 
+// everySwitch is an enabled policy with all of its switches on.
+func everySwitch() *models.Policy {
+	p := apitest.Enabled()
+	p.AllowUnavailableSourceObservations, p.AllowPreAdmissionRecovery, p.AllowReadonlyObservationRecovery = true, true, true
+	return p
+}
+
 // scan looks for the marker in every column of every table but the bytes of blobs; found says in which.
 func scan(t *testing.T, tables map[string][]string, each func(table string, row func(values []any)) error) (found []string, blobs bool) {
 	t.Helper()
@@ -107,8 +114,9 @@ func TestPlantedSQLite(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	s := setUp(t, store, "2.55.0", apitest.Options{Policy: apitest.Enabled()})
+	s := setUp(t, store, "2.55.0", apitest.Options{Policy: everySwitch()})
 	s.content(t)
+	s.way(t, "run-2", func() {})
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
@@ -156,8 +164,9 @@ func TestPlantedPostgreSQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	s := setUp(t, store, "2.55.0", apitest.Options{Policy: apitest.Enabled()})
+	s := setUp(t, store, "2.55.0", apitest.Options{Policy: everySwitch()})
 	s.content(t)
+	s.way(t, "run-2", func() {})
 	db, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)

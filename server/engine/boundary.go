@@ -142,10 +142,7 @@ func (t sealedTurn) reproduce(ctx context.Context, seen *recalled[models.Reprodu
 		return kept, nil
 	}
 	sealed, err := t.sandbox.Call(ctx, "reproduce", []Frame{{"catalogue", catalogue}, {"checkpoint", checkpoint}}, struct{}{})
-	if r, ok := IsRefusal(err); ok && r.Code != models.CodeBusy && r.Code != models.CodeUnavailable {
-		if r.Code == models.CodeRequestMalformed { // of the host's own message, which no caller wrote
-			return hold(models.CodeSandboxStopped, r.Details...)
-		}
+	if r := said(t.screener, err); r != nil {
 		return hold(r.Code, r.Details...)
 	}
 	if err != nil {
@@ -166,7 +163,7 @@ func (t sealedTurn) reproduce(ctx context.Context, seen *recalled[models.Reprodu
 		if err != nil {
 			return nil, fmt.Errorf("details of hold %s: %w", h.Code, err)
 		}
-		out.Holds = append(out.Holds, models.SandboxHold{Code: h.Code, Details: details})
+		out.Holds = append(out.Holds, models.SandboxHold{Code: h.Code, Details: unsaid(t.screener, details)})
 	}
 	out.Served = a.Served
 	if len(out.Holds) == 0 && !a.Exact { // a JSON value is no proof of the bytes that were refused (REFUSED-26)

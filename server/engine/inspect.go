@@ -107,6 +107,9 @@ func (e *Engine) record(ctx context.Context, factory string, v view, digest mode
 	}
 	catalogue, _ := e.sandbox.Catalogue()
 	sealed, err := e.sandbox.Call(ctx, "inspect", []Frame{{"catalogue", catalogue}, {"checkpoint", out.text}}, struct{}{})
+	if r := said(e.screener, err); r != nil {
+		return out, r
+	}
 	if err != nil {
 		return out, err
 	}

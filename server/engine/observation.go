@@ -66,18 +66,14 @@ func (t sealedTurn) observe(ctx context.Context) (*models.Reconstruction, []Blob
 		Selection       string         `json:"selection"`
 		Validator       models.Digest  `json:"validator"`
 	}{g.Acknowledgement, turn.ConsumedAt, g.Mode, g.Reader, g.Runtime, g.Selection, g.Validator})
-	if r, ok := IsRefusal(err); ok && r.Code != models.CodeBusy && r.Code != models.CodeUnavailable {
-		if r.Code == models.CodeRequestMalformed { // of the host's own message, which no caller wrote
-			hold(models.CodeSandboxStopped, r.Details...)
-		} else {
-			hold(r.Code, r.Details...)
-		}
+	if r := said(t.screener, err); r != nil {
+		hold(r.Code, r.Details...)
 		return rec, nil, nil
 	}
 	if err != nil {
 		return rec, nil, err
 	}
-	if err := fill(rec, t.salt, sealed); err != nil {
+	if err := t.fill(rec, sealed); err != nil {
 		return rec, nil, err
 	}
 	if len(rec.Holds) > 0 || len(sealed.Frame("derived")) == 0 {

@@ -97,7 +97,7 @@ func (e *Engine) rebuild(ctx context.Context, factory string, v view, reads bool
 
 // sealed is the turn that stands with its bytes in the store.
 func (e *Engine) sealed(ctx context.Context, factory string, v view, reads bool) sealedTurn {
-	t := sealedTurn{sandbox: e.sandbox, salt: v.run.Salt, state: v.state, blob: func(d models.Digest) ([]byte, error) {
+	t := sealedTurn{sandbox: e.sandbox, screener: e.screener, salt: v.run.Salt, state: v.state, blob: func(d models.Digest) ([]byte, error) {
 		return e.store.Blob(ctx, factory, v.run.Run, d)
 	}}
 	if reads {
@@ -109,12 +109,13 @@ func (e *Engine) sealed(ctx context.Context, factory string, v view, reads bool)
 // sealedTurn is a consumed turn with the bytes behind it: from a store for a candidate or an admission, from an export file
 // for verification. blob answers ErrNotFound for bytes that are gone.
 type sealedTurn struct {
-	sandbox Sandbox
-	salt    [32]byte
-	state   kernel.State
-	blob    func(models.Digest) ([]byte, error)
-	before  *recalled[models.Reconstruction] // nil where the sandbox is to be asked anew
-	found   *recalled[models.Screening]      // likewise of the screening
+	sandbox  Sandbox
+	screener Screener // of what a hold says; an admission, which is what verification reconstructs, has none
+	salt     [32]byte
+	state    kernel.State
+	blob     func(models.Digest) ([]byte, error)
+	before   *recalled[models.Reconstruction] // nil where the sandbox is to be asked anew
+	found    *recalled[models.Screening]      // likewise of the screening
 }
 
 // rebuild is a pure function of the turn's bytes, the module and the catalogue: two nodes, or the same one a day later, get
@@ -166,16 +167,13 @@ func (t sealedTurn) rebuild(ctx context.Context) (*models.Reconstruction, []Blob
 		return kept, nil, nil
 	}
 	sealed, err := t.reconstruct(ctx, checkpoint, response, wire, contract, outcomes)
-	if r, ok := IsRefusal(err); ok && r.Code != models.CodeBusy && r.Code != models.CodeUnavailable {
-		if r.Code == models.CodeRequestMalformed { // of the host's own message, which no caller wrote
-			return hold(models.CodeSandboxStopped, r.Details...)
-		}
+	if r := said(t.screener, err); r != nil {
 		return hold(r.Code, r.Details...)
 	}
 	if err != nil {
 		return rec, nil, err
 	}
-	if err := fill(rec, t.salt, sealed); err != nil {
+	if err := t.fill(rec, sealed); err != nil {
 		return rec, nil, err
 	}
 	if rec.Version == 0 || len(rec.Holds) > 0 || len(sealed.Frame("derived")) == 0 {
@@ -312,7 +310,7 @@ func (t sealedTurn) custody(digest models.Digest, mismatch models.Code) ([]byte,
 }
 
 // fill copies the guest's result, with salted digests in place of content.
-func fill(rec *models.Reconstruction, salt [32]byte, sealed Sealed) error {
+func (t sealedTurn) fill(rec *models.Reconstruction, sealed Sealed) error {
 	var a answered
 	if err := canon.Unmarshal(sealed.Result, &a); err != nil {
 		return fmt.Errorf("result of reconstruct: %w", err)
@@ -326,12 +324,12 @@ func fill(rec *models.Reconstruction, salt [32]byte, sealed Sealed) error {
 		if _, known := models.Lookup(h.Code); !known {
 			return fmt.Errorf("guest answered the unknown code %q", h.Code)
 		}
-		rec.Holds = append(rec.Holds, models.SandboxHold{Code: h.Code, Details: details})
+		rec.Holds = append(rec.Holds, models.SandboxHold{Code: h.Code, Details: unsaid(t.screener, details)})
 	}
 	for _, c := range a.Calls {
 		id, args := fmt.Sprintf("call_%d_id", c.Position), fmt.Sprintf("call_%d_args", c.Position)
 		rec.Calls = append(rec.Calls, models.SeenCall{
-			Args: models.SaltedBlob(salt, sealed.Frame(args)), Class: c.Class, ID: models.SaltedBlob(salt, sealed.Frame(id)),
+			Args: models.SaltedBlob(t.salt, sealed.Frame(args)), Class: c.Class, ID: models.SaltedBlob(t.salt, sealed.Frame(id)),
 			Position: c.Position, Tool: c.ToolIndex,
 		})
 	}
