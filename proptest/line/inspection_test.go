@@ -184,7 +184,7 @@ func TestInspectionFaults(t *testing.T) {
 				if p.Detail("rule") != "github-pat" || p.Detail("path") != word {
 					t.Error(p.Details)
 				}
-			} else if len(seen.seen) > 0 {
+			} else if slices.ContainsFunc(seen.seen, func(text []byte) bool { return len(text) > 100 }) { // the words of the refusal are short
 				t.Error("a faulty record was screened")
 			}
 		})
