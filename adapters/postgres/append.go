@@ -38,25 +38,38 @@ const (
 	shareFactorySQL = `SELECT pg_advisory_xact_lock_shared` + factoryLock
 	trySharedSQL    = `SELECT pg_try_advisory_xact_lock_shared` + factoryLock
 	claimFactorySQL = `INSERT INTO factories (factory, head_seq, head_hash, head_at, rules) VALUES ($1, 0, decode(repeat('00', 32), 'hex'), 0, 0) ON CONFLICT DO NOTHING`
-	loadFactorySQL  = `SELECT head_seq, head_hash, head_at, rules, state FROM factories WHERE factory = $1`
+	factoryColumns  = `f.head_seq, f.head_hash, f.head_at, f.rules, f.state`
+	loadFactorySQL  = `SELECT ` + factoryColumns + ` FROM factories f WHERE f.factory = $1`
 	newestSQL       = `SELECT coalesce(max(head_at), 0) FROM runs WHERE factory = $1`
-	loadRunSQL      = `SELECT salt, opener, head_seq, head_hash, head_at, rules, state, lease_expires FROM runs WHERE factory = $1 AND run = $2`
-	lockQueueSQL    = `SELECT FROM factory_queue WHERE factory = $1 FOR UPDATE`
+	runColumns      = `r.salt, r.opener, r.head_seq, r.head_hash, r.head_at, r.rules, r.state, r.lease_expires`
+	loadRunSQL      = `SELECT ` + runColumns + ` FROM runs r WHERE r.factory = $1 AND r.run = $2`
+	// Both locks of one append. A row is locked when all else of the statement is done, so the factory's is had first; OFFSET 0
+	// keeps the planner from leaving out a subquery whose answer nobody asks for.
+	lockBothSQL = `SELECT ` + runColumns + ` FROM (SELECT pg_advisory_xact_lock_shared` + factoryLock + ` OFFSET 0) l, runs r
+		WHERE r.factory = $2 AND r.run = $3 FOR UPDATE OF r`
+	tryBothSQL = `SELECT ` + runColumns + ` FROM (SELECT pg_try_advisory_xact_lock_shared` + factoryLock + ` AS have OFFSET 0) l, runs r
+		WHERE l.have AND r.factory = $2 AND r.run = $3 FOR UPDATE OF r SKIP LOCKED`
+	tryRunsSQL = `SELECT a.n, ` + runColumns + ` FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS a (factory, run, n)
+		JOIN LATERAL (SELECT * FROM runs WHERE runs.factory = a.factory AND runs.run = a.run FOR UPDATE SKIP LOCKED) r ON true`
+	lockQueueSQL = `SELECT FROM factory_queue WHERE factory = $1 FOR UPDATE`
 	// The subquery reads the clock once, so the count is of the very instant that is loaded.
 	nowPendingSQL = `SELECT t.at, (SELECT count(*) FROM queue WHERE factory = $1 AND request <> '' AND (expires = 0 OR expires > t.at))
 		FROM (SELECT ` + clock + ` AS at OFFSET 0) t`
 	receiptSQL = `SELECT run, digest, actor, body FROM receipts WHERE factory = $1 AND space = $2 AND key_run = $3 AND id = $4`
-	// What stands beside a run: the entry in the queue, and the saved receipt; of one append, and of many.
-	besideColumns = `SELECT ` + clock + `, q.request, q.pool, q.expires, r.run, r.digest, r.actor, r.body `
-	besideSQL     = besideColumns + `FROM (SELECT) a LEFT JOIN queue q ON q.factory = $1 AND q.run = $2
-		LEFT JOIN receipts r ON r.factory = $1 AND r.space = $3 AND r.key_run = $4 AND r.id = $5`
-	besideAllSQL = besideColumns + `FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[]) WITH ORDINALITY AS a (factory, run, space, key_run, id, n)
+	// What stands beside a run: the entry in the queue, and the saved receipt; of one append, with its factory, and of many.
+	besideColumns = `SELECT ` + clock + `, q.request, q.pool, q.expires, r.run, r.digest, r.actor, r.body`
+	besideSQL     = besideColumns + `, ` + factoryColumns + ` FROM (SELECT) a LEFT JOIN queue q ON q.factory = $1 AND q.run = $2
+		LEFT JOIN receipts r ON r.factory = $1 AND r.space = $3 AND r.key_run = $4 AND r.id = $5
+		LEFT JOIN factories f ON f.factory = $1`
+	besideAllSQL = besideColumns + ` FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[]) WITH ORDINALITY AS a (factory, run, space, key_run, id, n)
 		LEFT JOIN LATERAL (SELECT * FROM queue q WHERE q.factory = a.factory AND q.run = a.run LIMIT 1) q ON true
 		LEFT JOIN LATERAL (SELECT * FROM receipts r WHERE r.factory = a.factory AND r.space = a.space AND r.key_run = a.key_run AND r.id = a.id LIMIT 1) r ON true
 		ORDER BY a.n`
 	missingSQL = `SELECT a.digest FROM unnest($3::bytea[]) WITH ORDINALITY AS a (digest, n)
 		WHERE NOT EXISTS (SELECT FROM blobs b WHERE b.factory = $1 AND b.run = $2 AND b.digest = a.digest) ORDER BY a.n`
 
+	// A commit waits for a standby only where its transaction wrote something, as the lock of a row does and an advisory one does not.
+	touchFactorySQL    = `SELECT FROM factories WHERE factory = $1 FOR NO KEY UPDATE`
 	putFactorySQL      = `UPDATE factories SET head_seq = $2, head_hash = $3, head_at = $4, rules = $5, state = $6 WHERE factory = $1`
 	putQueueRowSQL     = `INSERT INTO factory_queue (factory) VALUES ($1) ON CONFLICT DO NOTHING`
 	putStateSQL        = `UPDATE runs SET state = $3, rules = $4 WHERE factory = $1 AND run = $2`
@@ -202,34 +215,12 @@ func load(ctx context.Context, conn *pgxpool.Conn, parts []*part, wait bool) err
 	}
 	b := &pgx.Batch{}
 	b.Queue(beginSQL)
-	for i, p := range parts {
-		if i > 0 && parts[i-1].locks.Factory == p.locks.Factory {
-			continue
-		}
-		loadFactory(b, parts[i:], wait)
-	}
-	for _, p := range parts {
-		if p.locks.Run != "" {
-			text := loadRunSQL + ` FOR UPDATE`
-			if !wait {
-				text += ` SKIP LOCKED`
-			}
-			b.Queue(text, p.locks.Factory, p.locks.Run).QueryRow(func(row pgx.Row) error {
-				info, err := scanRun(row, p.locks.Run)
-				p.loaded.Run, p.loaded.Salt, p.loaded.Opener, p.loaded.Lease = info.Cached, info.Salt, info.Opener, info.Lease
-				return p.none(err, wait)
-			})
-		}
-	}
-	queue := parts[0].locks.Queue
-	if queue {
-		b.Queue(lockQueueSQL, parts[0].locks.Factory)
-	}
-	loadBeside(b, parts)
-	if queue {
-		b.Queue(nowPendingSQL, parts[0].locks.Factory).QueryRow(func(row pgx.Row) error {
-			return row.Scan(&parts[0].loaded.Now, &parts[0].loaded.Pending)
-		})
+	if len(parts) == 1 {
+		parts[0].lock(b, wait)
+		parts[0].load(b)
+	} else {
+		tryLocks(b, parts)
+		loadAll(b, parts)
 	}
 	for _, p := range parts {
 		if len(p.locks.Blobs) > 0 {
@@ -239,73 +230,115 @@ func load(ctx context.Context, conn *pgxpool.Conn, parts []*part, wait bool) err
 	return send(ctx, conn, b)
 }
 
-// loadFactory locks and loads the factory of the first part for all that follow it and share it.
-func loadFactory(b *pgx.Batch, parts []*part, wait bool) {
-	locks := parts[0].locks
-	lock := factoryKey(locks.Factory)
-	each := func(f func(p *part)) {
-		for _, p := range parts {
-			if p.locks.Factory == locks.Factory {
-				f(p)
-			}
-		}
-	}
-	switch {
-	case locks.Exclusive:
+// lock takes the locks of one append.
+func (p *part) lock(b *pgx.Batch, wait bool) {
+	factory, key := p.locks.Factory, factoryKey(p.locks.Factory)
+	if p.locks.Exclusive {
 		// Of two creators the second waits here for the first. Without a write the transaction ends without a trace.
-		b.Queue(ownFactorySQL, lock)
-		b.Queue(claimFactorySQL, locks.Factory)
-		b.Queue(newestSQL, locks.Factory).QueryRow(func(row pgx.Row) error { return row.Scan(&parts[0].loaded.Newest) })
-	case wait:
-		b.Queue(shareFactorySQL, lock)
-	default:
-		b.Queue(trySharedSQL, lock).QueryRow(func(row pgx.Row) error {
-			var have bool
-			err := row.Scan(&have)
-			each(func(p *part) { p.missed = p.missed || !have })
-			return err
-		})
+		b.Queue(ownFactorySQL, key)
+		b.Queue(claimFactorySQL, factory)
+		b.Queue(newestSQL, factory).QueryRow(func(row pgx.Row) error { return row.Scan(&p.loaded.Newest) })
+		return
 	}
-	b.Queue(loadFactorySQL, locks.Factory).QueryRow(func(row pgx.Row) error {
-		var c engine.Cached
-		err := scanCached(row, &c)
-		if err == nil || errors.Is(err, pgx.ErrNoRows) {
-			each(func(p *part) {
-				p.failed = err
-				p.loaded.Factory = c
-				p.loaded.Factory.State = bytes.Clone(c.State) // decide may do with it as it likes
-			})
-			return nil
+	text := lockBothSQL
+	if !wait {
+		text = tryBothSQL
+	}
+	b.Queue(text, key, factory, p.locks.Run).QueryRow(func(row pgx.Row) error {
+		info, err := scanRun(row, p.locks.Run)
+		switch {
+		case err == nil:
+			p.ran(info)
+		case !errors.Is(err, pgx.ErrNoRows):
+			return err
+		case wait:
+			p.failed = err
+		default:
+			p.missed = true // or there is none: whoever waits for the lock finds out
+		}
+		return nil
+	})
+	if p.locks.Queue {
+		b.Queue(lockQueueSQL, factory)
+	}
+}
+
+func (p *part) ran(info engine.RunInfo) {
+	p.loaded.Run, p.loaded.Salt, p.loaded.Opener, p.loaded.Lease = info.Cached, info.Salt, info.Opener, info.Lease
+}
+
+// load reads what stands beside one append, after its locks.
+func (p *part) load(b *pgx.Batch) {
+	factory, k := p.locks.Factory, p.locks.Receipt
+	b.Queue(besideSQL, factory, p.locks.Run, k.Space, k.Run, k.ID).QueryRow(func(row pgx.Row) error {
+		c := &p.loaded.Factory
+		var seq, rules *int64
+		var at *models.Instant
+		var hash some
+		err := p.scanBeside(row, &seq, &hash, &at, &rules, (*some)(&c.State))
+		if err == nil && seq == nil {
+			p.failed = pgx.ErrNoRows
+		} else if err == nil {
+			c.Head, c.At, c.Rules = models.Head{Seq: *seq, Hash: models.Digest(hash)}, *at, *rules
 		}
 		return err
 	})
+	if p.locks.Queue {
+		b.Queue(nowPendingSQL, factory).QueryRow(func(row pgx.Row) error { return row.Scan(&p.loaded.Now, &p.loaded.Pending) })
+	}
 }
 
-func factoryKey(factory string) int64 {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(factory))
-	return int64(h.Sum32())
+// tryLocks takes those locks of a group that can be had at once, all factories before the first run.
+func tryLocks(b *pgx.Batch, parts []*part) {
+	eachFactory(parts, func(factory string, of []*part) {
+		b.Queue(trySharedSQL, factoryKey(factory)).QueryRow(func(row pgx.Row) error {
+			var have bool
+			err := row.Scan(&have)
+			for _, p := range of {
+				p.missed = !have
+			}
+			return err
+		})
+	})
+	var factories, runs []string
+	for _, p := range parts {
+		factories, runs = append(factories, p.locks.Factory), append(runs, p.locks.Run)
+	}
+	b.Queue(tryRunsSQL, factories, runs).Query(func(rows pgx.Rows) error {
+		had := make([]bool, len(parts))
+		for rows.Next() {
+			var n int
+			info, err := scanRun(rows, "", &n)
+			if err != nil {
+				return err
+			}
+			had[n-1] = true
+			parts[n-1].ran(info)
+		}
+		for i, p := range parts {
+			p.missed = p.missed || !had[i]
+		}
+		return rows.Err()
+	})
 }
 
-// none takes "no such row" as an answer about this part alone.
-func (p *part) none(err error, wait bool) error {
-	if !errors.Is(err, pgx.ErrNoRows) {
-		return err
-	}
-	if wait {
-		p.failed = err
-	} else {
-		p.missed = true // or there is none: whoever waits for the lock finds out
-	}
-	return nil
-}
-
-func loadBeside(b *pgx.Batch, parts []*part) {
-	if len(parts) == 1 {
-		k := parts[0].locks.Receipt
-		b.Queue(besideSQL, parts[0].locks.Factory, parts[0].locks.Run, k.Space, k.Run, k.ID).QueryRow(parts[0].scanBeside)
-		return
-	}
+// loadAll reads what stands beside the parts of a group, after their locks.
+func loadAll(b *pgx.Batch, parts []*part) {
+	eachFactory(parts, func(factory string, of []*part) {
+		b.Queue(loadFactorySQL, factory).QueryRow(func(row pgx.Row) error {
+			var c engine.Cached
+			err := scanCached(row, &c)
+			if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+				return err
+			}
+			for _, p := range of {
+				p.failed = err
+				p.loaded.Factory = c
+				p.loaded.Factory.State = bytes.Clone(c.State) // decide may do with it as it likes
+			}
+			return nil
+		})
+	})
 	var factories, runs, spaces, keyRuns, ids []string
 	for _, p := range parts {
 		k := p.locks.Receipt
@@ -322,11 +355,29 @@ func loadBeside(b *pgx.Batch, parts []*part) {
 	})
 }
 
-func (p *part) scanBeside(rows pgx.Row) error {
+// eachFactory calls f for each factory of parts in their order.
+func eachFactory(parts []*part, f func(factory string, of []*part)) {
+	for len(parts) > 0 {
+		n := 1
+		for n < len(parts) && parts[n].locks.Factory == parts[0].locks.Factory {
+			n++
+		}
+		f(parts[0].locks.Factory, parts[:n])
+		parts = parts[n:]
+	}
+}
+
+func factoryKey(factory string) int64 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(factory))
+	return int64(h.Sum32())
+}
+
+func (p *part) scanBeside(row pgx.Row, more ...any) error {
 	var request, pool, run, actor *string
 	var expires *models.Instant
 	var digest, body some
-	if err := rows.Scan(&p.loaded.Now, &request, &pool, &expires, &run, &digest, &actor, &body); err != nil {
+	if err := row.Scan(append([]any{&p.loaded.Now, &request, &pool, &expires, &run, &digest, &actor, &body}, more...)...); err != nil {
 		return err
 	}
 	if request != nil {
@@ -363,6 +414,9 @@ func write(ctx context.Context, conn *pgxpool.Conn, parts []*part) error {
 	for _, p := range parts {
 		w := p.write
 		if w == nil {
+			if p.repeats() && p.locks.Exclusive {
+				b.Queue(touchFactorySQL, p.locks.Factory)
+			}
 			continue
 		}
 		heads = p.putHead(b, heads)

@@ -36,11 +36,12 @@ func scanCached(row pgx.Row, c *engine.Cached) error {
 	return row.Scan(&c.Head.Seq, (*digest)(&c.Head.Hash), &c.At, &c.Rules, (*some)(&c.State))
 }
 
-func scanRun(row pgx.Row, run string) (engine.RunInfo, error) {
+// scanRun scans runColumns, and into before what stands before them.
+func scanRun(row pgx.Row, run string, before ...any) (engine.RunInfo, error) {
 	r := engine.RunInfo{Run: run}
 	var salt some
 	c := &r.Cached
-	err := row.Scan(&salt, &r.Opener, &c.Head.Seq, (*digest)(&c.Head.Hash), &c.At, &c.Rules, (*some)(&c.State), &r.Lease)
+	err := row.Scan(append(before, &salt, &r.Opener, &c.Head.Seq, (*digest)(&c.Head.Hash), &c.At, &c.Rules, (*some)(&c.State), &r.Lease)...)
 	copy(r.Salt[:], salt)
 	return r, err
 }

@@ -158,7 +158,7 @@ func TestDeadlockIsTriedAgain(t *testing.T) {
 			return row(locks, l, "one"), nil
 		})
 	}()
-	waiting := `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%FROM runs%FOR UPDATE'`
+	waiting := `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%runs r%FOR UPDATE OF r'`
 	for n := 0; n == 0; time.Sleep(10 * time.Millisecond) {
 		if err := s.pool.QueryRow(t.Context(), waiting).Scan(&n); err != nil {
 			t.Fatal(err)
