@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 
@@ -39,6 +40,21 @@ func (s *storeFlags) open(ctx context.Context) (engine.Store, error) {
 		return sqlite.Open(ctx, s.file)
 	}
 	return postgres.Open(ctx, s.url)
+}
+
+// warn says under which settings of its database the store may lose what it acknowledged.
+func warn(ctx context.Context, w io.Writer, store engine.Store) error {
+	s, ok := store.(interface {
+		Risks(context.Context) ([]string, error)
+	})
+	if !ok {
+		return nil
+	}
+	risks, err := s.Risks(ctx)
+	for _, risk := range risks {
+		fmt.Fprintf(w, "forge: warning: %s\n", risk)
+	}
+	return err
 }
 
 // composition is everything behind one server.

@@ -112,7 +112,8 @@ func dbDoctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "doctor --store FILE | --database-url URL", Short: "Check that everything in a store holds",
 		Long: `Doctor reads every factory and run and checks each as forge verify would, and beside that what the store keeps for speed:
-the cached state and the note of an outstanding ticket. It changes nothing and exits with 3 where something does not hold.`,
+the cached state and the note of an outstanding ticket. It changes nothing and exits with 3 where something does not hold. A setting of
+PostgreSQL under which acknowledged commands may be lost is a warning.`,
 		Example: "  forge db doctor --store forge.db", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			opened, err := store.open(c.Context())
@@ -120,6 +121,9 @@ the cached state and the note of an outstanding ticket. It changes nothing and e
 				return err
 			}
 			defer opened.Close()
+			if err := warn(c.Context(), c.ErrOrStderr(), opened); err != nil {
+				return err
+			}
 			e := engine.New(opened, identity{}, build(), slog.New(slog.DiscardHandler))
 			var runs, faults int
 			var failed error

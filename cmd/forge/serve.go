@@ -53,6 +53,9 @@ Make a factory first, with forge factory create.`,
 			host := comp.engine.Host()
 			fmt.Fprintf(c.ErrOrStderr(), "forge %s\n%s\nstore %s %d, rules %d, guest module %s, catalogue %s\n", host.Build, previewText,
 				host.Store, host.StoreMajor, host.Rules, short(host.Module), short(host.Catalogue))
+			if err := warn(ctx, c.ErrOrStderr(), opened); err != nil {
+				return err
+			}
 			if !loopback {
 				fmt.Fprintln(c.ErrOrStderr(), "forge: warning: this address can be reached from other machines, and tokens travel in clear text")
 			}
