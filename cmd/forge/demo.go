@@ -26,7 +26,8 @@ const demoFactory = "demo"
 
 func demoCommand() *cobra.Command {
 	var once, list bool
-	var address, keep, name string
+	var name string
+	var o demoOptions
 	c := &cobra.Command{
 		Use: "demo", Short: "Tell the whole story on this machine, with a recorded run",
 		Long: `Demo starts a real server on a loopback port with an embedded store in a temporary folder, loads a recorded run that stopped,
@@ -35,8 +36,10 @@ scripted stub and the worker is written in Go; both are parts of this demo and s
 
 Afterwards the server stays up for you to look around; Ctrl-C ends it and removes the folder.
 
---list shows the chapters: the story above, and one for each other way on. --chapter tells one of them and ends.`,
-		Example: "  forge demo --once\n  forge demo --list\n  forge demo --chapter refused-boundary", Args: noArgs,
+--list shows the chapters: the story above, and one for each other way on. --chapter tells one of them and ends.
+
+With --database-url it is told on PostgreSQL, in a schema of its own that is dropped at the end; the database's name ends in _test.`,
+		Example: "  forge demo --once\n  forge demo --list\n  forge demo --chapter refused-boundary\n  forge demo --once --database-url postgres://forge@127.0.0.1/forge_test", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if list {
 				for _, ch := range chapters {
@@ -48,7 +51,8 @@ Afterwards the server stays up for you to look around; Ctrl-C ends it and remove
 			if err != nil {
 				return err
 			}
-			err = demo(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), address, keep, once || name != "", told)
+			o.once = once || name != ""
+			err = demo(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), o, told)
 			if errors.Is(err, context.Canceled) && c.Context().Err() != nil {
 				fmt.Fprintln(c.ErrOrStderr(), "forge: the demo was ended before its story did")
 			}
@@ -58,9 +62,15 @@ Afterwards the server stays up for you to look around; Ctrl-C ends it and remove
 	c.Flags().BoolVar(&once, "once", false, "end when the story is told")
 	c.Flags().BoolVar(&list, "list", false, "show the chapters and end")
 	c.Flags().StringVar(&name, "chapter", "", "tell this chapter and end")
-	c.Flags().StringVar(&address, "listen", "127.0.0.1:0", "address of the demo's server")
-	c.Flags().StringVar(&keep, "export", "", "keep the continued run's export file here")
+	c.Flags().StringVar(&o.address, "listen", "127.0.0.1:0", "address of the demo's server")
+	c.Flags().StringVar(&o.keep, "export", "", "keep the continued run's export file here")
+	c.Flags().StringVar(&o.database, "database-url", "", "PostgreSQL database whose name ends in _test, in place of the embedded store")
 	return c
+}
+
+type demoOptions struct {
+	address, keep, database string
+	once                    bool
 }
 
 // scene is a composition that serves, on a store that it owns, with a scripted provider.
@@ -97,18 +107,28 @@ func (s *scene) close() error {
 }
 
 // demo sets the stage, tells the chapter and clears up. Its own checks make it fail where the story would not be true.
-func demo(ctx context.Context, stdout, stderr io.Writer, address, keep string, once bool, told chapter) (err error) {
+func demo(ctx context.Context, stdout, stderr io.Writer, o demoOptions, told chapter) (err error) {
 	dir, err := os.MkdirTemp("", "forge-demo-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	store, err := sqlite.Open(ctx, filepath.Join(dir, "forge.db"))
+	open := func() (engine.Store, error) { return sqlite.Open(ctx, filepath.Join(dir, "forge.db")) }
+	where := fmt.Sprintf("a new SQLite file in %s, removed at the end", dir)
+	if o.database != "" {
+		var remove func() error
+		if open, remove, err = scratchStore(ctx, storeFlags{url: o.database}); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, remove()) }()
+		where = "a new schema in the PostgreSQL database, dropped at the end"
+	}
+	store, err := open()
 	if err != nil {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	sc, err := openScene(ctx, store, address, log)
+	sc, err := openScene(ctx, store, o.address, log)
 	if err != nil {
 		return err
 	}
@@ -117,11 +137,11 @@ func demo(ctx context.Context, stdout, stderr io.Writer, address, keep string, o
 	if err != nil {
 		return err
 	}
-	s := &story{out: stdout, dir: dir, told: told, base: sc.base, people: people, comp: sc.comp, stub: sc.stub, stubBase: sc.stubBase, keep: keep}
+	s := &story{out: stdout, dir: dir, store: where, told: told, base: sc.base, people: people, comp: sc.comp, stub: sc.stub, stubBase: sc.stubBase, keep: o.keep}
 	if err := told.tell(s, ctx); err != nil {
 		return fmt.Errorf("the demo stopped: %w", err)
 	}
-	if once {
+	if o.once {
 		return nil
 	}
 	s.stay()

@@ -37,6 +37,7 @@ type story struct {
 	out      io.Writer
 	told     chapter
 	dir      string
+	store    string // what the stage says of it
 	base     string
 	keep     string
 	people   load.People
@@ -94,7 +95,7 @@ func (s *story) tell(ctx context.Context) error {
 	fmt.Fprintln(s.out, "\nPRIVATE PREVIEW, and all of it a fixture: a recorded run, a scripted provider, no retained work.")
 	host := s.comp.engine.Host()
 	s.show("server", "the real API at %s", s.base)
-	s.show("store", "a new SQLite file in %s, removed at the end", s.dir)
+	s.show("store", "%s", s.store)
 	s.show("factory", "%q, a fixture factory, so that its receipts say fixture", demoFactory)
 	s.show("recording", "Pydantic AI 2.55.0 against a stub (fixtures/README.md)")
 	s.show("provider", "the same stub, in this process: its answers are scripted, no model is asked")
