@@ -45,7 +45,7 @@ func (b *bench) dbos() error {
 		if err != nil {
 			return err
 		}
-		line(fmt.Sprintf("DBOS Transact Go 1.8, workflow of %d steps, %d at once", c.steps, c.workers), m, 0)
+		b.line(fmt.Sprintf("DBOS Transact Go 1.8, workflow of %d steps, %d at once", c.steps, c.workers), m, 0)
 	}
 	return nil
 }
@@ -112,6 +112,6 @@ func (b *bench) river() error {
 	if err := client.StopAndCancel(end); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	line(fmt.Sprintf("River 0.51, jobs worked, 32 workers (%d left running)", zombies), measured{rate: float64(worked) / took.Seconds()}, 0)
+	b.line(fmt.Sprintf("River 0.51, jobs worked, 32 workers (%d left running)", zombies), measured{rate: float64(worked) / took.Seconds()}, 0)
 	return nil
 }
