@@ -87,10 +87,10 @@ func (s State) lapsed(env models.Env) State {
 func (s State) recoveryHolds(head State, t ticket.Ticket, env models.Env, add func(*models.Refusal)) {
 	f := env.Factory
 	add(policy.Disabled(f.Policy))
-	if _, r := profile.Select(f, env.Host); r != nil {
-		add(r)
-	} else {
-		add(profile.Still(f, t.Profile, env.Host))
+	_, r := profile.Select(f, env.Host)
+	add(r)
+	if own := profile.Still(f, t.Profile, env.Host); own != nil && (r == nil || own.Code != r.Code) {
+		add(own)
 	}
 	if env.Actor != s.OriginalActor {
 		add(models.Refuse(models.CodeActorNotOriginal, models.D("original_actor", s.OriginalActor)))

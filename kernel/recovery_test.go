@@ -301,3 +301,18 @@ func TestGenericWaysDoNotPassAFailedTicket(t *testing.T) {
 	refused(t, w.Do(world.Worker2, "release", models.ReleaseRun{Fence: w.State.Lease.Fence}), models.CodeTicketOutstanding)
 	refused(t, w.Do(world.Worker2, "handoff", models.ReleaseRun{Fence: w.State.Lease.Fence, Pool: "gpu"}), models.CodeTicketOutstanding)
 }
+
+// Both are told: that no profile covers the node, and that the ticket's own has ended. The second was left out beside the first.
+func TestRecoveryTellsOfTheTicketsOwnProfileToo(t *testing.T) {
+	w := world.FailedUnclaimed()
+	w.MustFactory(world.Root, models.RegisterProfile{Profile: w.Profile("p2")})
+	w.MustFactory(world.Root, models.RetireProfile{ID: "p1"})
+	w.Host.Module = world.Plain("newer module")
+	var got []models.Code
+	for _, h := range w.RecoveryCandidate(world.Dana).Holds {
+		got = append(got, h.Code)
+	}
+	if want := []models.Code{models.CodeProfileUnqualified, models.CodeProfileMismatch}; !slices.Equal(got, want) {
+		t.Errorf("holds %v, want %v", got, want)
+	}
+}

@@ -37,7 +37,12 @@ var starts = func() []*world.World {
 	verifying := due.Clone()
 	verifying.Schedule()
 	verifying.ClaimVerification()
-	list := []*world.World{world.Lost(), world.Refused(), held, queued, continuing, refused, verifying, world.FailedUnclaimed(), world.Observing(2, 1), due, world.Executing(frozen)}
+	second := world.Refused() // the read is lost in the second turn of its claim
+	second.Must(world.Dana, "rec-b", second.Boundary(600))
+	second.MustClaim(world.Worker)
+	second.Turn(world.Call{Class: models.ClassPureRead})
+	second.LoseRead()
+	list := []*world.World{world.Lost(), second, world.Refused(), held, queued, continuing, refused, verifying, world.FailedUnclaimed(), world.Observing(2, 1), due, world.Executing(frozen)}
 	for _, w := range list {
 		w.Policy(func(p *models.Policy) {
 			p.AllowPreAdmissionRecovery, p.AllowReadonlyObservationRecovery, p.AllowUnavailableSourceObservations = true, true, true
@@ -219,6 +224,8 @@ func (k *walk) boundary(seconds models.Seconds, wrong int) models.Command {
 	w := k.w
 	// What the sandbox and the kept reports say is read for the candidate too, so it is changed first.
 	switch wrong {
+	case 5: // a correction of the very epoch that refused
+		w.Reports[2].ProviderEpoch = "epoch-1"
 	case 10, 11, 12:
 		w.Reports = slices.Delete(slices.Clone(w.Reports), wrong-10, wrong-9)
 	case 13:

@@ -55,7 +55,15 @@ func TestHeldRunIsContinued(t *testing.T) {
 		if c.Counters.Commands != 11 || c.Counters.Limits.Commands != 22 {
 			t.Fatalf("counters %+v", c.Counters)
 		}
-		before := s.rows(t, "run-1")
+		before, frozen := s.rows(t, "run-1"), s.show(t, "run-1")
+		// What a run is (task, source, user, configuration, limits) is as it was registered, wherever it is told (PREVIEW-03).
+		same := func(when string, told models.Digest, view forge.RunView) {
+			t.Helper()
+			if told != frozen.Registered || view.Registered != frozen.Registered || view.RunDigest != frozen.RunDigest ||
+				*view.Registration != *frozen.Registration || view.OriginalActor != frozen.OriginalActor || view.Counters.Limits != frozen.Counters.Limits {
+				t.Errorf("%s: %s %+v, was %s %+v", when, told, view.Registration, frozen.Registered, frozen.Registration)
+			}
+		}
 		pending, err := s.Store.Pending(ctx, apitest.Factory)
 		if err != nil || pending != 0 {
 			t.Fatal(pending, err)
@@ -93,6 +101,10 @@ func TestHeldRunIsContinued(t *testing.T) {
 		if added[0].Hash != first.Receipt.SettlementHash || added[1].Hash != first.Receipt.LeaseHash {
 			t.Fatal("the receipt names other rows")
 		}
+		same("admission", first.Receipt.Registration, s.show(t, "run-1"))
+		if first.Receipt.OriginalActor != frozen.OriginalActor || first.Receipt.OldCheckpoint != s.turn(t, "run-1") {
+			t.Errorf("receipt of %s from %s", first.Receipt.OriginalActor, first.Receipt.OldCheckpoint)
+		}
 		if first.Receipt.Counters != c.Counters {
 			t.Fatalf("admission moved a counter: %+v, was %+v", first.Receipt.Counters, c.Counters)
 		}
@@ -109,6 +121,7 @@ func TestHeldRunIsContinued(t *testing.T) {
 		if claimed.Claim.Checkpoint != first.Receipt.Derived || claimed.Claim.RequestID != "req-1" {
 			t.Fatalf("claimed %+v", claimed.Claim)
 		}
+		same("claim", claimed.Claim.Registration, s.show(t, "run-1"))
 		var last load.Turn
 		for last.Text == "" {
 			if last, err = w.Turn(ctx); err != nil {
@@ -125,6 +138,7 @@ func TestHeldRunIsContinued(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		same("completion", view.Registered, view)
 		all := s.rows(t, "run-1")
 		completions := int64(0)
 		for _, k := range kinds(all[len(admitted):]) {
