@@ -39,6 +39,28 @@ func TestVersionTwoIsAdmitted(t *testing.T) {
 	verify(t, w)
 }
 
+// No call of the settled turn is started, answered or given up again under the continuation's claim, by whatever a worker sends: not the
+// rejected read, not a covered one. OBS-12.
+func TestNothingOfTheSettledTurnRunsAgain(t *testing.T) {
+	w := world.Observing(2, 1)
+	request := w.State.Custody.Turn.Request
+	w.Must(world.Dana, "r2", w.RequestTwo(600))
+	w.MustClaim(world.Worker2)
+	check := unmoved(t, w)
+	for position := range int64(3) {
+		for _, f := range []models.Fact{
+			models.CallIntended{Position: position, Request: request}, models.ToolUnknown{Position: position, Request: request},
+			models.CallReturned{Position: position, Request: request, Result: world.Blob("again")},
+			models.CallRefused{Position: position, Request: request, Validator: w.State.Registration.Validator},
+			world.Granted(request, position, models.ClassSourceObservation),
+		} {
+			refused(t, w.Append(f), models.CodeFactOutOfOrder)
+		}
+	}
+	refused(t, w.Append(models.CommandStarted{Command: world.Blob("c"), Number: w.State.Budget.Spent.Commands + 1, Position: 1, Request: request}), models.CodeFactOutOfOrder)
+	check()
+}
+
 // Every acknowledgement of version 2 is needed, version 1's too. OBS-08 (refused, and nothing is written), OBS-24 (of the nine,
 // digests and acknowledgements).
 func TestVersionTwoNeedsItsAcknowledgements(t *testing.T) {

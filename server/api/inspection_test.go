@@ -65,6 +65,39 @@ func TestInspectionNeedsAWholeJournal(t *testing.T) {
 	}
 }
 
+// changedBlobs is a store whose kept bytes somebody changed.
+type changedBlobs struct {
+	engine.Store
+	change func([]byte) []byte
+}
+
+func (s *changedBlobs) Blob(ctx context.Context, factory, run string, digest models.Digest) ([]byte, error) {
+	data, err := s.Store.Blob(ctx, factory, run, digest)
+	if err == nil && s.change != nil {
+		data = s.change(data)
+	}
+	return data, err
+}
+
+// Bytes that are not those of their digest are told to nobody, whatever else holds of them, and are not looked through for
+// credentials. CRED-07 (the hash).
+func TestInspectionComparesTheDigest(t *testing.T) {
+	store := &changedBlobs{Store: openSQLite(t)}
+	w := Start(t, store, &Fake{}, Options{Policy: Enabled()})
+	r := w.Hold(t, "run-1")
+	for name, change := range map[string]func([]byte) []byte{
+		"a byte":  func(b []byte) []byte { return append(bytes.Clone(b), ' ') },
+		"a key":   func(b []byte) []byte { return append(bytes.Clone(b), Key...) },
+		"nothing": func([]byte) []byte { return nil },
+	} {
+		store.change = change
+		a := w.Send(t, Call{As: Reader, Method: http.MethodGet, Path: "/runs/run-1/checkpoints/" + r.Checkpoint.String() + "/inspection"})
+		if a.Code() != models.CodeCheckpointDigestMismatch || strings.Contains(string(a.Body), "checkpoint before") {
+			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+		}
+	}
+}
+
 // A waiver is answered once more for an identical repeat, and the same id takes no other content; while a worker is at it or a
 // ticket is outstanding there is none. The key itself is in no answer, row or log line.
 func TestWaiverIsOneCommand(t *testing.T) {
