@@ -100,6 +100,9 @@ var (
 			"text", "text", "bytea", "bytea", "bytea", "bytea"}, "")
 	putReceipts = newMany(`INSERT INTO receipts (factory, space, key_run, id, run, digest, actor, body) VALUES `,
 		[]string{"text", "text", "text", "text", "text", "bytea", "text", "bytea"}, "")
+	// All three for the one row of one command, as most appends are.
+	putOneSQL = `WITH head AS (` + putHeads.text(1, 0) + `), receipt AS (` + putReceipts.text(1, len(putHeads.types)) + `) ` +
+		putRows.text(1, len(putHeads.types)+len(putReceipts.types))
 )
 
 // Append implements engine.Journal. An append of a run that counts nothing shared goes with others that arrive at the same
@@ -443,9 +446,14 @@ func write(ctx context.Context, conn *pgxpool.Conn, parts []*part) error {
 		}
 		p.putQueue(b)
 	}
+	saved := receiptValues(receipts)
+	if len(heads) == len(putHeads.types) && len(saved) == len(putReceipts.types) && len(rows) == len(putRows.types) {
+		b.Queue(putOneSQL, slices.Concat(heads, saved, rows)...)
+		return commit(ctx, conn, b)
+	}
 	putHeads.queue(b, heads)
 	putRows.queue(b, rows)
-	putReceipts.queue(b, receiptValues(receipts))
+	putReceipts.queue(b, saved)
 	return commit(ctx, conn, b)
 }
 
