@@ -513,6 +513,14 @@ func everything(t *rapid.T) {
 	t.Repeat(map[string]func(*rapid.T){ // those whose names come first are drawn more often
 		"append": appends, "append on": appends, "append more": appends, "append again": appends, "claim": claims, "claim again": claims,
 		"ask": k.ask, "continue": recover, "continue again": recover, "surroundings": k.surroundings, "mend": k.mend,
+		"change and put back": func(t *rapid.T) { // what met the stop stays stopped
+			k.surroundings(t)
+			k.mend(t)
+		},
+		"claimed": func(t *rapid.T) { // a ticket is taken after something changed
+			k.surroundings(t)
+			claims(t)
+		},
 		"verify": func(t *rapid.T) {
 			k.do(t, k.actor(t, rapid.SampledFrom([]string{models.ServerActor, models.ServerActor, world.Omar}).Draw(t, "who")), k.id(t),
 				models.AdmitVerification{Round: w.State.Rounds + rapid.SampledFrom([]int64{0, 0, 0, 1}).Draw(t, "round")})

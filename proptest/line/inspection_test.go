@@ -191,6 +191,34 @@ func TestInspectionFaults(t *testing.T) {
 	}
 }
 
+// A candidate whose record is not the one it should be says so; nothing is looked for in it. CRED-08 (after the structure).
+func TestFaultyCandidateIsNotScreened(t *testing.T) {
+	set, err := rules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := &screening{Screener: set}
+	s := setUp(t, stores[0].open(t), "2.55.0", apitest.Options{Policy: apitest.Enabled(), Screener: seen})
+	spaced := func(step string, data []byte) []byte {
+		data = plant(key)(step, data)
+		if step == "checkpoint" {
+			data = bytes.Replace(data, []byte(`"completed_rounds":`), []byte(`"completed_rounds": `), 1)
+		}
+		return data
+	}
+	if _, err := load.Held(t.Context(), s.dana, s.worker, s.recording, "run-1", load.Options{Content: spaced}); err != nil {
+		t.Fatal(err)
+	}
+	seen.seen = nil
+	c := s.candidate(t, "run-1")
+	if !has(c, models.CodeCheckpointNotCanonical) || has(c, models.CodeCredentialFound) {
+		t.Errorf("%v", codes(c))
+	}
+	if slices.ContainsFunc(seen.seen, func(text []byte) bool { return bytes.Contains(text, []byte(`"history":`)) }) {
+		t.Error("a faulty record was screened")
+	}
+}
+
 // A key in the history holds the run, is told by rule and place and never by value, and stands before what later steps find. An
 // administrator's waiver binds rule, place, digest and rule set, is a row, and is spent by the one admission that rests on it.
 // CRED-08, SDK-24 (credentials before migration).
