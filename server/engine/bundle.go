@@ -155,7 +155,7 @@ func (e *Engine) stream(ctx context.Context, out *exportWriter, v view) error {
 			if err != nil {
 				return fmt.Errorf("row %d: %w", r.Seq, err)
 			}
-			keys = append(keys, key(factory, run, r.CommandID, c))
+			keys = append(keys, key(Caller{factory, r.Actor}, run, r.CommandID, c))
 			env, err := models.OpenEnv(r.Env)
 			if err != nil {
 				return fmt.Errorf("row %d: %w", r.Seq, err)
@@ -173,6 +173,10 @@ func (e *Engine) stream(ctx context.Context, out *exportWriter, v view) error {
 	}
 	for _, k := range keys {
 		receipt, err := e.store.Receipt(ctx, k)
+		if errors.Is(err, ErrNotFound) && k.Space == SpaceServer { // written before the server had a space of its own
+			k.Space = SpaceCommand
+			receipt, err = e.store.Receipt(ctx, k)
+		}
 		if err != nil {
 			return e.outcome(err)
 		}
@@ -448,7 +452,10 @@ func (c *checker) receipts() error {
 		if err != nil {
 			return err
 		}
-		k := key(c.bundle.Factory, c.bundle.Run, rows[0].CommandID, cmd)
+		k := key(Caller{c.bundle.Factory, rows[0].Actor}, c.bundle.Run, rows[0].CommandID, cmd)
+		if k.Space == SpaceServer && got.Key.Space == SpaceCommand {
+			k.Space = SpaceCommand // written before the server had a space of its own
+		}
 		if seen[k] {
 			return fault("the id of another command")
 		}

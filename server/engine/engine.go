@@ -145,7 +145,7 @@ func (e *Engine) ask(ctx context.Context, caller Caller, run, id string, c model
 	if err != nil {
 		return false, false, err
 	}
-	saved, err := e.store.Receipt(ctx, key(caller.Factory, run, id, c))
+	saved, err := e.store.Receipt(ctx, key(caller, run, id, c))
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return false, false, unavailable(err)
 	}
@@ -174,7 +174,7 @@ func (e *Engine) do(ctx context.Context, caller Caller, run, id string, c models
 
 // transact is the transaction: lock, load, read the clock, decide, seal, append.
 func (e *Engine) transact(ctx context.Context, caller Caller, run, id string, c models.Command, built *rebuilt) (Answer, error) {
-	locks := Locks{Factory: caller.Factory, Run: run, Receipt: key(caller.Factory, run, id, c), Blobs: named(c), Queue: built != nil}
+	locks := Locks{Factory: caller.Factory, Run: run, Receipt: key(caller, run, id, c), Blobs: named(c), Queue: built != nil}
 	var answer Answer
 	err := e.store.Append(ctx, locks, func(l Loaded) (*Write, error) {
 		f, s, err := decode(caller.Factory, run, l.Factory, l.Run)
@@ -358,8 +358,15 @@ func receiptFor(k Key, run, actor string, c models.Command, body []byte) (Receip
 	return Receipt{Key: k, Run: run, Digest: d, Actor: actor, Body: body}, err
 }
 
-func key(factory, run, id string, c models.Command) Key {
+// key names the receipt of a caller's command. The server's own have a space of their own: whoever used such an id before keeps
+// nothing of it away.
+func key(caller Caller, run, id string, c models.Command) Key {
+	factory := caller.Factory
 	switch c.(type) {
+	case models.AnnotateStartup, models.AdmitVerification:
+		if caller.Principal == models.ServerActor {
+			return Key{Factory: factory, Space: SpaceServer, Run: run, ID: id}
+		}
 	case models.RegisterRun:
 		return Key{Factory: factory, Space: SpaceRun, ID: id}
 	case models.ClaimRun:

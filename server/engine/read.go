@@ -137,7 +137,7 @@ func (e *Engine) Receipt(ctx context.Context, caller Caller, run, id string, c m
 	if _, err := e.Factory(ctx, caller, roles...); err != nil {
 		return Receipt{}, err
 	}
-	r, err := e.store.Receipt(ctx, key(caller.Factory, run, id, c))
+	r, err := e.store.Receipt(ctx, key(caller, run, id, c))
 	if err != nil {
 		return r, e.outcome(err)
 	}

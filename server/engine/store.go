@@ -25,6 +25,7 @@ const (
 	SpaceFactory = "factory" // commands of a factory's own journal
 	SpaceRun     = "run"     // registrations, per factory
 	SpaceCommand = "command" // batches and other native commands, per run
+	SpaceServer  = "server"  // the server's own, per run
 	SpaceClaim   = "claim"   // claims, per run
 	SpaceRequest = "request" // continuity requests, per factory
 
