@@ -198,9 +198,14 @@ const historySize = 50_000
 // continued measures candidate, admission and claim of held runs through HTTP, each on a run that nobody looked at before.
 func (b *bench) continued() error {
 	const evidence = "toolchain: python3, sh"
-	last, err := b.recording.File("checkpoint-10.json")
-	if err != nil {
-		return err
+	var last []byte
+	for _, s := range b.recording.Steps {
+		if s.Kind == "checkpoint" {
+			var err error
+			if last, err = b.recording.File(s.File); err != nil {
+				return err
+			}
+		}
 	}
 	var more strings.Builder
 	for i := 0; more.Len() < historySize-len(last); i++ {

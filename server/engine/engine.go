@@ -407,12 +407,21 @@ func decodeFactory(factory string, c Cached) (models.Factory, error) {
 	if c.Rules > kernel.CurrentRules() {
 		return models.Factory{}, models.Refuse(models.CodeRulesNewer, models.D("rules", c.Rules))
 	}
+	key := models.PlainDigest(c.State)
+	if f, ok := factories.get(key); ok {
+		return *f, nil
+	}
 	f, err := kernel.DecodeFactory(c.State)
 	if err != nil {
 		return f, &unreadable{factory: factory, cause: err}
 	}
+	factories.put(key, &f)
 	return f, nil
 }
+
+// factories are states of factories that were read, by the digest of their bytes, of which each is a pure function. Every command
+// reads its factory's and hardly any changes it: reading it took an eighth of an append. Nobody changes one: the kernel makes another.
+var factories = newRecalled[models.Factory]()
 
 func decode(factory, run string, fc, rc Cached) (models.Factory, kernel.State, error) {
 	f, err := decodeFactory(factory, fc)

@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/forge-continuity/forge/kernel"
+	"github.com/forge-continuity/forge/models"
+)
+
+// A factory's state is read once for the same bytes, and what commands make of it leaves it as it was.
+func TestFactoryIsReadOnce(t *testing.T) {
+	f := models.Factory{Factory: "f"}
+	do := func(f models.Factory, id string, c models.Command) models.Factory {
+		t.Helper()
+		env := models.Env{Actor: "ada", At: 1, Clock: models.ClockStore, Factory: f, FactoryHead: kernel.FactoryHead(f), Saved: models.SavedNone}
+		events, r := kernel.DecideFactory(id, c, env)
+		if r != nil {
+			t.Fatal(r)
+		}
+		_, after, err := kernel.FactoryRows(f, id, c, env, events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return after
+	}
+	f = do(f, "create", models.CreateFactory{Fixture: true})
+	for i := range 5 {
+		id := fmt.Sprintf("p-%d", i)
+		f = do(f, id, models.PutPrincipal{ID: id, Roles: []string{models.RoleReader}})
+	}
+	c := Cached{Head: kernel.FactoryHead(f), State: kernel.EncodeFactory(f), Rules: f.Rules}
+	read := func() models.Factory {
+		t.Helper()
+		f, err := decodeFactory("f", c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	read()
+	if _, ok := factories.get(models.PlainDigest(c.State)); !ok {
+		t.Error("it is not remembered")
+	}
+	do(read(), "more", models.PutPrincipal{ID: "p-9", Roles: []string{models.RoleWorker}})
+	do(read(), "less", models.PutPrincipal{ID: "p-2", Removed: true, Replaces: 1})
+	do(read(), "record", models.PutRecord{Digest: models.PlainDigest(nil), Kind: models.RecordSource, Name: "main"})
+	if !bytes.Equal(kernel.EncodeFactory(read()), c.State) {
+		t.Error("a command changed what is remembered")
+	}
+}
