@@ -42,7 +42,11 @@ var starts = func() []*world.World {
 	second.MustClaim(world.Worker)
 	second.Turn(world.Call{Class: models.ClassPureRead})
 	second.LoseRead()
-	list := []*world.World{world.Lost(), second, world.Refused(), held, queued, continuing, refused, verifying, world.FailedUnclaimed(), world.Observing(2, 1), due, world.Executing(frozen)}
+	two, boundary, observed := world.Observing(2, 1), world.Refused(), world.Lost() // one ticket of each way, queued
+	two.Must(world.Dana, "request-1", two.RequestTwo(600))
+	boundary.Must(world.Dana, "rec-b", boundary.Boundary(600))
+	observed.Must(world.Dana, "rec-o", observed.Observation(600))
+	list := []*world.World{world.Lost(), second, two, boundary, observed, world.Refused(), held, queued, continuing, refused, verifying, world.FailedUnclaimed(), world.Observing(2, 1), due, world.Executing(frozen)}
 	for _, w := range list {
 		w.Policy(func(p *models.Policy) {
 			p.AllowPreAdmissionRecovery, p.AllowReadonlyObservationRecovery, p.AllowUnavailableSourceObservations = true, true, true
@@ -161,6 +165,19 @@ func (k *walk) recover(t *rapid.T) {
 	if !ok {
 		return
 	}
+	workflow := map[string]int{ticket.Refused: 1, ticket.ObservationLost: 2}[request.State]
+	if rare(t, 4, "another workflow") {
+		workflow = evenly(t, 3, "workflow")
+	}
+	for range evenly(t, 4, "wrong ones first") { // a refusal saves nothing, so the right one may follow
+		k.submit(t, workflow, evenly(t, 34, "wrong"))
+	}
+	k.submit(t, workflow, wrong(t, 34))
+}
+
+// submit sends a recovery of a workflow with the one thing wrong that the number says, if any.
+func (k *walk) submit(t *rapid.T, workflow, wrong int) {
+	w := k.w
 	w.Review()
 	w.Observe, w.Reproduce = (*world.World).ProofObserved, (*world.World).Reproduced
 	k.surroundingsOf(t)
@@ -168,12 +185,7 @@ func (k *walk) recover(t *rapid.T) {
 	if rare(t, 8, "other seconds") {
 		seconds = models.Seconds(rapid.SampledFrom([]int64{60, 0, 7201}).Draw(t, "seconds"))
 	}
-	wrong := wrong(t, 34)
 	var c models.Command
-	workflow := map[string]int{ticket.Refused: 1, ticket.ObservationLost: 2}[request.State]
-	if rare(t, 4, "another workflow") {
-		workflow = evenly(t, 3, "workflow")
-	}
 	switch workflow {
 	case 0:
 		c = k.neverClaimed(seconds, wrong)

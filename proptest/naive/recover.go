@@ -2,6 +2,7 @@ package naive
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/forge-continuity/forge/models"
 )
@@ -122,7 +123,7 @@ func (r *run) observationHolds(f factory, t *ticket, a Asked) set {
 		s.when(true, h.Code)
 	}
 	outcomes := map[int64]models.Digest{}
-	for _, o := range rec.Outcomes {
+	for _, o := range slices.Backward(rec.Outcomes) { // of two for one place the first counts
 		outcomes[o.Position] = o.Result
 	}
 	whole := len(rec.Calls) > 0 && len(rec.Closing) == len(rec.Calls)
