@@ -126,15 +126,16 @@ time after their work.
 		if !strings.Contains(part.name, b.only) {
 			continue
 		}
-		if err := part.do(); err != nil {
-			return fmt.Errorf("%s: %w", part.name, err)
+		if e := part.do(); e != nil {
+			err = fmt.Errorf("%s: %w", part.name, e)
+			break
 		}
 	}
 	for _, note := range b.notes {
 		fmt.Println("\n" + note)
 	}
 	b.verdict()
-	return nil
+	return err
 }
 
 func dashes(n int) string { return strings.Repeat("-", n) }
