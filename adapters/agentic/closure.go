@@ -13,10 +13,11 @@ type Closure struct {
 
 // Before is what the run had spent when that request was about to leave, by its rows.
 type Before struct {
-	InputTokens  int64 `json:"input_tokens"`
-	OutputTokens int64 `json:"output_tokens"`
-	Requests     int64 `json:"requests"`
-	ToolCalls    int64 `json:"tool_calls"` // granted: at least as many as the SDK counts, which counts those that succeeded
+	CompletedRounds int64 `json:"completed_rounds"`
+	InputTokens     int64 `json:"input_tokens"`
+	OutputTokens    int64 `json:"output_tokens"`
+	Requests        int64 `json:"requests"`
+	ToolCalls       int64 `json:"tool_calls"` // granted: at least as many as the SDK counts, which counts those that succeeded
 }
 
 // Limits are the registered allowances that the SDK also knows.
@@ -96,6 +97,7 @@ func (r *reconstruction) closure() {
 		{limits, "input_tokens_limit", l.InputTokens, l.InputTokens},
 		{limits, "output_tokens_limit", l.OutputTokens, l.OutputTokens},
 		{limits, "total_tokens_limit", l.TotalTokens, l.TotalTokens},
+		{r.checkpoint.root.Get("state"), "completed_rounds", b.CompletedRounds, b.CompletedRounds},
 		{usage, "requests", b.Requests, b.Requests},
 		{usage, "input_tokens", b.InputTokens, b.InputTokens},
 		{usage, "output_tokens", b.OutputTokens, b.OutputTokens},

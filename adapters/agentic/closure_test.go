@@ -30,6 +30,8 @@ func TestRecordBesideTheJournal(t *testing.T) {
 		"requests forgotten": {record("/usage/requests", number(0)), "closure_incomplete"},
 		"tokens forgotten":   {record("/usage/input_tokens", number(20_000)), "closure_incomplete"},
 		"calls invented":     {record("/usage/tool_calls", number(99)), "closure_incomplete"},
+		"rounds invented":    {record("/state/completed_rounds", number(700)), "closure_incomplete"},
+		"rounds forgotten":   {record("/state/completed_rounds", number(0)), "closure_incomplete"},
 		"another prompt":     {record("/history/0/parts/0/content", text("do something else")), "closure_incomplete"},
 		"another model":      {record("/contract/model/name", text("gpt-other")), "contract_changed"},
 		"another tool":       {record("/contract/tools/0/description", text("other")), "contract_changed"},

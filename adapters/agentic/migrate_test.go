@@ -364,7 +364,8 @@ func TestSecondContinuation(t *testing.T) {
 		closed.closed.Wire, _ = Pending(loadCatalogue(t), closed.checkpoint)
 		u := before.Get("usage")
 		count := func(name string) int64 { n, _ := u.Get(name).Int(); return n }
-		closed.params.Before = Before{InputTokens: count("input_tokens"), OutputTokens: count("output_tokens"), Requests: count("requests"), ToolCalls: count("tool_calls")}
+		rounds, _ := before.At("state", "completed_rounds").Int()
+		closed.params.Before = Before{CompletedRounds: rounds, InputTokens: count("input_tokens"), OutputTokens: count("output_tokens"), Requests: count("requests"), ToolCalls: count("tool_calls")}
 		again, refused := ReconstructWith(loadCatalogue(t), closed.checkpoint, closed.response, &closed.closed, nil, closed.params)
 		if refused != nil || len(again.Result.Holds) > 0 || !bytes.Equal(again.Derived, r.Derived) {
 			t.Fatalf("%s: %s", version, canonHolds(again.Result.Holds))

@@ -56,7 +56,8 @@ func openWire(t *testing.T, file string) (held, wireCase) {
 	h.closed = Closure{Contract: pyjson.Encode(root.Get("contract")), Wire: decode64(t, c.Wire)}
 	h.params.ConsumedAtUS = c.ConsumedAt.UnixMicro()
 	count := func(name string) int64 { n, _ := root.At("usage", name).Int(); return n }
-	h.params.Before = Before{InputTokens: count("input_tokens"), OutputTokens: count("output_tokens"), Requests: count("requests"), ToolCalls: count("tool_calls")}
+	rounds, _ := root.At("state", "completed_rounds").Int()
+	h.params.Before = Before{CompletedRounds: rounds, InputTokens: count("input_tokens"), OutputTokens: count("output_tokens"), Requests: count("requests"), ToolCalls: count("tool_calls")}
 	return h, c
 }
 

@@ -231,10 +231,11 @@ func (t sealedTurn) proof(rec *models.Reconstruction) proof {
 
 // before is what the run had spent when the turn's request was about to leave: what the checkpoint's own usage must say.
 type before struct {
-	InputTokens  int64 `json:"input_tokens"`
-	OutputTokens int64 `json:"output_tokens"`
-	Requests     int64 `json:"requests"`
-	ToolCalls    int64 `json:"tool_calls"` // at most: the SDK counts those that succeeded
+	CompletedRounds int64 `json:"completed_rounds"`
+	InputTokens     int64 `json:"input_tokens"`
+	OutputTokens    int64 `json:"output_tokens"`
+	Requests        int64 `json:"requests"`
+	ToolCalls       int64 `json:"tool_calls"` // at most: the SDK counts those that succeeded
 }
 
 // reconstruct is the one sandbox call behind candidate, admission and verification.
@@ -257,7 +258,7 @@ func (t sealedTurn) reconstruct(ctx context.Context, checkpoint, response, wire,
 			Selection       string         `json:"selection"`
 			Validator       models.Digest  `json:"validator"`
 		}{g.Acknowledgement, before{
-			InputTokens: spent.InputTokens - turn.Tokens.Input, OutputTokens: spent.OutputTokens - turn.Tokens.Output,
+			CompletedRounds: t.state.Rounds, InputTokens: spent.InputTokens - turn.Tokens.Input, OutputTokens: spent.OutputTokens - turn.Tokens.Output,
 			Requests: turn.Request - 1, ToolCalls: spent.ToolCalls - int64(len(turn.Calls)),
 		}, turn.ConsumedAt, g.Limits, g.Mode, g.Reader, g.Runtime, g.Selection, g.Validator})
 }
