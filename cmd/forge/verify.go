@@ -20,8 +20,8 @@ import (
 const verifyLong = `Verify checks an export file from its bytes alone, with no server and no network: both chains of hashes hold, deciding
 every command again gives these very rows, every receipt is what its rows make, every blob has its digest and is what the
 rows say of it, and reconstructing each admitted turn again in the sandbox gives the very same findings and checkpoint. It
-stops at the first fault, names it, and ends with exit code 3. Where an admission cannot be reconstructed here, because its
-content was erased or its module is another, it says so and ends with exit code 1.
+stops at the first fault, names it, and ends with exit code 3. Where something cannot be checked here, because content or a
+report is not in the file or the module is another, it says what and ends with exit code 1.
 
 An export carries no signature: compare the head it prints with one that was kept elsewhere, or with the server's. What a
 worker reported is taken as reported (docs/CLI.md, What verify proves).
@@ -99,11 +99,10 @@ func verifyCommand() *cobra.Command {
 			} else {
 				printVerified(c.OutOrStdout(), found, sandbox.Module())
 			}
-			if err == nil && found.Reconstructions < found.Admissions {
-				err = hint(fmt.Errorf("%d of %d admissions could not be reconstructed here", found.Admissions-found.Reconstructions, found.Admissions),
-					"use the release whose guest module the rows name; erased content cannot be checked any more")
+			if err != nil {
+				return err
 			}
-			return err
+			return unchecked(found)
 		},
 	}
 	conn.flags(c)
@@ -112,6 +111,16 @@ func verifyCommand() *cobra.Command {
 	c.Flags().BoolVar(&all, "all", false, "fetch every run of the factory from the server and check each")
 	cacheFlag(c, &cache)
 	return c
+}
+
+// unchecked is the error of a record without a fault that could not be checked as a whole, nil where it could.
+func unchecked(v engine.Verified) error {
+	what := v.Unchecked()
+	if what == "" {
+		return nil
+	}
+	return hint(errors.New("not everything could be checked here: "+what),
+		"use the release whose guest module the rows name, and the whole file; erased content cannot be checked any more")
 }
 
 // readBundle reads an export file; bytes that are not one are a refusal, since they cannot be proved to be anything.
@@ -172,7 +181,7 @@ func printVerified(w io.Writer, v engine.Verified, module models.Digest) {
 		{"head", fmt.Sprintf("row %d, %s", v.Head.Seq, v.Head.Hash)},
 	}
 	table(w, append(lines, spent(v.Counters)...)...)
-	if v.Reconstructions == v.Admissions {
+	if v.Unchecked() == "" {
 		fmt.Fprintln(w, "verified")
 	}
 }
@@ -182,7 +191,8 @@ func reviewed(v engine.Verified) string {
 	if v.Reports+v.ReportsMissing == 0 {
 		return "no recovery rests on a report"
 	}
-	return fmt.Sprintf("%d reports, each has its digest, %d missing; %d refused requests rendered again, same bytes", v.Reports, v.ReportsMissing, v.Reproductions)
+	return fmt.Sprintf("%d reports, each has its digest, %d missing; %d of %d refused requests rendered again, same bytes", v.Reports, v.ReportsMissing,
+		v.Reproductions, v.RefusedRequests)
 }
 
 func cacheFlag(c *cobra.Command, into *string) {

@@ -16,8 +16,8 @@ const pageVerified = 500
 
 // verifiedAll is what was found about the runs of a factory.
 type verifiedAll struct {
-	runs, unregistered, faults, admissions, reconstructions int
-	rows, blobs, erased                                     int64
+	runs, unregistered, faults int
+	checked                    engine.Verified // of all together: how much, and nothing else
 }
 
 // verifyAll fetches every run that the token's factory has and checks each like one file. A run that does not hold is
@@ -69,23 +69,22 @@ func (a *verifiedAll) add(v engine.Verified, err error) error {
 		a.faults++
 	}
 	a.runs++
-	a.admissions, a.reconstructions = a.admissions+int(v.Admissions), a.reconstructions+int(v.Reconstructions)
-	a.rows, a.blobs, a.erased = a.rows+v.Rows, a.blobs+v.Blobs, a.erased+v.BlobsErased
+	c := &a.checked
+	c.Rows, c.Blobs, c.BlobsErased = c.Rows+v.Rows, c.Blobs+v.Blobs, c.BlobsErased+v.BlobsErased
+	c.Admissions, c.Reconstructions = c.Admissions+v.Admissions, c.Reconstructions+v.Reconstructions
+	c.RefusedRequests, c.Reproductions = c.RefusedRequests+v.RefusedRequests, c.Reproductions+v.Reproductions
+	c.Reports, c.ReportsMissing = c.Reports+v.Reports, c.ReportsMissing+v.ReportsMissing
 	return nil
 }
 
 func (a verifiedAll) print(w io.Writer) {
 	fmt.Fprintf(w, "%d %s verified, %d rows, %d blobs (%d erased), %d of %d admissions reconstructed, %d never registered\n",
-		a.runs-a.faults, plural(a.runs-a.faults, "run"), a.rows, a.blobs, a.erased, a.reconstructions, a.admissions, a.unregistered)
+		a.runs-a.faults, plural(a.runs-a.faults, "run"), a.checked.Rows, a.checked.Blobs, a.checked.BlobsErased, a.checked.Reconstructions, a.checked.Admissions, a.unregistered)
 }
 
 func (a verifiedAll) err() error {
-	switch {
-	case a.faults > 0:
+	if a.faults > 0 {
 		return models.Refuse(models.CodeJournalBroken, models.D("faults", a.faults), models.D("runs", a.runs))
-	case a.reconstructions < a.admissions:
-		return hint(fmt.Errorf("%d of %d admissions could not be reconstructed here", a.admissions-a.reconstructions, a.admissions),
-			"use the release whose guest module the rows name; erased content cannot be checked any more")
 	}
-	return nil
+	return unchecked(a.checked)
 }

@@ -207,4 +207,31 @@ func TestVerifySaysWhatWasErased(t *testing.T) {
 	if err != nil || found.BlobsErased != int64(dropped) || found.Blobs != 0 || found.Reconstructions != 0 || found.Admissions != 1 {
 		t.Errorf("%d blobs dropped: %+v %v", dropped, found, err)
 	}
+	whole, err := check(data, comp.sandbox)
+	if err != nil || unchecked(whole) != nil || unchecked(found) == nil {
+		t.Errorf("whole %v %v, without blobs %v", unchecked(whole), err, unchecked(found))
+	}
+}
+
+// Each thing that the file lacks is said, and is no verification (REFUSED-11, REFUSED-26).
+func TestNothingUncheckedIsVerified(t *testing.T) {
+	whole := engine.Verified{Blobs: 9, Reports: 3, Reproductions: 1, RefusedRequests: 1, Admissions: 2, Reconstructions: 2}
+	if err := unchecked(whole); err != nil {
+		t.Error(err)
+	}
+	for what, lacks := range map[string]func(*engine.Verified){
+		"1 of 2 admissions could not be reconstructed":        func(v *engine.Verified) { v.Reconstructions-- },
+		"1 of 1 refused requests could not be rendered again": func(v *engine.Verified) { v.Reproductions-- },
+		"1 of 3 reports are not there":                        func(v *engine.Verified) { v.Reports--; v.ReportsMissing++ },
+		"1 of 9 blobs are not there":                          func(v *engine.Verified) { v.Blobs--; v.BlobsErased++ },
+	} {
+		v := whole
+		lacks(&v)
+		if err := unchecked(v); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("want %q, got %v", what, err)
+		}
+		if err := (&verifiedAll{checked: v}).err(); err == nil {
+			t.Errorf("%s: all runs verified", what)
+		}
+	}
 }

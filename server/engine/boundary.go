@@ -208,7 +208,7 @@ func (e *Engine) BoundaryCandidate(ctx context.Context, caller Caller, run, requ
 	if err != nil {
 		return models.RecoveryCandidate{}, err
 	}
-	env := e.env(caller, v.factory, v.state, c, v.now, v.lease, nil)
+	env := e.env(caller, v.factory, v.state, c, v.now, v.lease, models.SavedNone)
 	built.fill(&env)
 	candidate, refusal := kernel.BoundaryCandidate(v.state, requestID, row, env)
 	if refusal != nil {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/forge-continuity/forge/kernel"
 	"github.com/forge-continuity/forge/models"
@@ -357,11 +358,32 @@ type Verified struct {
 	Reports         int64           `json:"reports"`
 	ReportsMissing  int64           `json:"reports_missing"`
 	Reproductions   int64           `json:"reproductions"`
+	RefusedRequests int64           `json:"refused_requests"`
 	Fixture         bool            `json:"fixture"`
 	Position        string          `json:"position"`
 	Head            models.Head     `json:"head"`
 	Counters        models.Counters `json:"counters"`
 	Admissions      int64           `json:"admissions"`
+}
+
+// Unchecked says what the bytes at hand did not let be checked, in a sentence; "" is nothing. A record of which something was not
+// checked has no fault, and is not verified either.
+func (v Verified) Unchecked() string {
+	var list []string
+	for _, c := range []struct {
+		n, of int64
+		what  string
+	}{
+		{v.Admissions - v.Reconstructions, v.Admissions, "admissions could not be reconstructed"},
+		{v.RefusedRequests - v.Reproductions, v.RefusedRequests, "refused requests could not be rendered again"},
+		{v.ReportsMissing, v.Reports + v.ReportsMissing, "reports are not there"},
+		{v.BlobsErased, v.Blobs + v.BlobsErased, "blobs are not there"},
+	} {
+		if c.n > 0 {
+			list = append(list, fmt.Sprintf("%d of %d %s", c.n, c.of, c.what))
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 // Verify checks a bundle from its bytes alone: both chains hold, deciding every command again gives these very rows, every
@@ -409,7 +431,7 @@ func Verify(ctx context.Context, b Bundle, sandbox Sandbox, screeners ...Screene
 	if out.ReportsMissing, err = check.reports(); err != nil {
 		return out, err
 	}
-	out.Reproductions = check.reproduced
+	out.Reproductions, out.RefusedRequests = check.reproduced, check.refused
 	out.Reconstructions, out.Admissions, out.BlobsErased = check.rebuilt, check.admitted, check.erased()
 	out.Fixture, out.Head, out.Counters = history.Last().Fixture, s.Head, s.Counters()
 	out.Position = kernel.Position(s, s.HeadAt, s.Lease.ExpiresAt)
@@ -424,6 +446,7 @@ type checker struct {
 	blobs             map[models.Digest][]byte
 	rebuilt, admitted int64
 	reproduced        int64
+	refused           int64
 }
 
 // receipts makes the receipt of every command again and compares it with the one saved.
@@ -507,6 +530,7 @@ func (c *checker) admissions(ctx context.Context) error {
 			return err
 		}
 		if env.Reproduction != nil {
+			c.refused++
 			if err := c.reproduce(ctx, r, before, *env.Reproduction); err != nil {
 				return err
 			}

@@ -145,15 +145,15 @@ func (e *Engine) ask(ctx context.Context, caller Caller, run, id string, c model
 	if err != nil {
 		return false, false, err
 	}
-	saved, err := e.store.Receipt(ctx, key(caller, run, id, c))
+	kept, err := e.store.Receipt(ctx, key(caller, run, id, c))
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return false, false, unavailable(err)
 	}
 	var receipt *Receipt
 	if err == nil {
-		receipt = &saved
+		receipt = &kept
 	}
-	env := e.env(caller, v.factory, v.state, c, v.now, v.lease, receipt)
+	env := e.env(caller, v.factory, v.state, c, v.now, v.lease, saved(run, caller.Principal, c, receipt))
 	if env.Pending, err = e.store.Pending(ctx, caller.Factory); err != nil {
 		return false, false, unavailable(err)
 	}
@@ -181,7 +181,7 @@ func (e *Engine) transact(ctx context.Context, caller Caller, run, id string, c 
 		if err != nil {
 			return nil, err
 		}
-		env := e.env(caller, f, s, c, l.Now, l.Lease, l.Saved)
+		env := e.env(caller, f, s, c, l.Now, l.Lease, saved(run, caller.Principal, c, l.Saved))
 		env.Missing, env.Pending = l.Missing, l.Pending
 		if env.Admission, err = admission(s, c, l.Rows); err != nil {
 			return nil, err
@@ -243,7 +243,7 @@ func (e *Engine) transactFactory(ctx context.Context, caller Caller, id string, 
 			return nil, err
 		}
 		env := models.Env{Actor: caller.Principal, At: l.Now, Clock: models.ClockStore, Factory: f, FactoryHead: kernel.FactoryHead(f),
-			Saved: saved(caller.Principal, c, l.Saved)}
+			Saved: saved("", caller.Principal, c, l.Saved)}
 		// A run's row names the factory's head that it stands on, and the one that takes its place is not older than it.
 		if refusal := steady(&env, max(l.Factory.At, l.Newest)); refusal != nil {
 			return nil, refusal
@@ -275,9 +275,9 @@ func (e *Engine) transactFactory(ctx context.Context, caller Caller, id string, 
 }
 
 // env gathers the facts that this command reads and no more, so that an ordinary row stays small (design, The journal).
-func (e *Engine) env(caller Caller, f models.Factory, s kernel.State, c models.Command, now, lease models.Instant, receipt *Receipt) models.Env {
+func (e *Engine) env(caller Caller, f models.Factory, s kernel.State, c models.Command, now, lease models.Instant, saved string) models.Env {
 	env := models.Env{Actor: caller.Principal, At: now, Clock: models.ClockStore, Factory: f, FactoryHead: kernel.FactoryHead(f),
-		Saved: saved(caller.Principal, c, receipt)}
+		Saved: saved}
 	if s.Lease.Live {
 		env.LeaseExpires = lease
 	}
@@ -343,9 +343,14 @@ func (w *Write) stand(s kernel.State, lease models.Instant) {
 	}
 }
 
-func saved(actor string, c models.Command, r *Receipt) string {
-	if r == nil {
+// saved compares a command with the receipt under its id. Ids of requests and recoveries are one space for the whole factory: one
+// that another run used is not this command's (FLOW-12).
+func saved(run, actor string, c models.Command, r *Receipt) string {
+	switch {
+	case r == nil:
 		return models.SavedNone
+	case r.Run != run:
+		return models.SavedOther
 	}
 	if d, err := models.CommandDigest(actor, c); err == nil && d == r.Digest {
 		return models.SavedSame

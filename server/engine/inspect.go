@@ -202,7 +202,7 @@ func (e *Engine) Restore(ctx context.Context, caller Caller, run string, digest 
 	if err != nil {
 		return out, err
 	}
-	env := e.env(caller, v.factory, v.state, models.ClaimRun{}, v.now, v.lease, nil)
+	env := e.env(caller, v.factory, v.state, models.ClaimRun{}, v.now, v.lease, models.SavedNone)
 	if refusal := kernel.Restore(v.state, digest, r.Versions.FireflyAgentic, r.Versions.PydanticAI, env); refusal != nil {
 		return out, refusal
 	}

@@ -120,7 +120,7 @@ func (e *Engine) ObservationCandidate(ctx context.Context, caller Caller, run, r
 	if err != nil {
 		return models.RecoveryCandidate{}, err
 	}
-	env := e.env(caller, v.factory, v.state, c, v.now, v.lease, nil)
+	env := e.env(caller, v.factory, v.state, c, v.now, v.lease, models.SavedNone)
 	built.fill(&env)
 	candidate, refusal := kernel.ObservationCandidate(v.state, requestID, env)
 	if refusal != nil {

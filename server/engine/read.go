@@ -160,7 +160,7 @@ func (e *Engine) Candidate(ctx context.Context, caller Caller, run string) (mode
 		return models.Candidate{}, models.Refuse(models.CodeNotFound)
 	}
 	e.access(ctx, caller, run, "candidate")
-	env := e.env(caller, v.factory, v.state, models.RequestContinuity{}, v.now, v.lease, nil)
+	env := e.env(caller, v.factory, v.state, models.RequestContinuity{}, v.now, v.lease, models.SavedNone)
 	built, err := e.rebuild(ctx, caller.Factory, v, true)
 	if err != nil {
 		return models.Candidate{}, err

@@ -90,7 +90,7 @@ func (e *Engine) RecoveryCandidate(ctx context.Context, caller Caller, run, requ
 	if err != nil {
 		return models.RecoveryCandidate{}, err
 	}
-	env := e.env(caller, v.factory, v.state, c, v.now, v.lease, nil)
+	env := e.env(caller, v.factory, v.state, c, v.now, v.lease, models.SavedNone)
 	built.fill(&env)
 	candidate, refusal := kernel.RecoveryCandidate(v.state, requestID, env)
 	if refusal != nil {

@@ -20,7 +20,7 @@ func (e *Engine) renew(ctx context.Context, caller Caller, run, claim string, fe
 		if err != nil {
 			return nil, err
 		}
-		env := e.env(caller, f, s, models.ClaimRun{}, l.Now, l.Lease, nil)
+		env := e.env(caller, f, s, models.ClaimRun{}, l.Now, l.Lease, models.SavedNone)
 		if refusal := steady(&env, max(l.Run.At, l.Factory.At)); refusal != nil {
 			return nil, refusal
 		}
