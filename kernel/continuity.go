@@ -293,7 +293,7 @@ func Candidate(s State, env models.Env) models.Candidate {
 	c := models.Candidate{
 		Attempt: s.Attempt, Counters: s.Counters(), CustodyDigest: s.Custody.Digest, Fixture: env.Factory.Fixture,
 		Holds: s.holds(env), JournalDigest: s.Head.Digest(), OriginalActor: s.OriginalActor,
-		PermittedSeconds: policy.Permitted(p, s.Registration.ProviderTimeout), PolicyDigest: env.Factory.PolicyDigest,
+		PermittedSeconds: s.permitted(env), PolicyDigest: env.Factory.PolicyDigest,
 		PolicyRevision: p.Revision, Run: s.Run, RunDigest: s.RunDigest(),
 		SourceDigest: models.Tagged(models.TagSource, canon.MustMarshal(s.Registration.Source)),
 		Module:       env.Host.Module, Catalogue: env.Host.Catalogue,

@@ -429,6 +429,16 @@ func (s State) deadline() models.Instant {
 	return 0
 }
 
+// permitted is the window that a lease granted at this moment could have whole: what may be asked for, cut by the active deadline
+// (rules O28). It moves with the clock, so it is shown and is in no digest (O22).
+func (s State) permitted(env models.Env) models.Seconds {
+	limit := policy.Permitted(env.Factory.Policy, s.Registration.ProviderTimeout)
+	if d := s.deadline(); d != 0 {
+		limit = min(limit, models.Seconds(max(d-env.At, 0)/1_000_000))
+	}
+	return limit
+}
+
 // reserved is how many rows of a journal are a cancellation's alone.
 const reserved = 2
 

@@ -607,12 +607,23 @@ func TestOrdinaryClaimKeepsItsOwnBounds(t *testing.T) {
 func TestCandidateShowsAPassedDeadline(t *testing.T) {
 	deadline := world.Start.Add(2000)
 	w := world.Held(func(g *models.Registration) { g.TimeBudget, g.ActiveDeadline = models.TimeBudgetAbsolute, deadline })
-	w.Now = deadline - 1
-	if c := w.Candidate(world.Dana); !c.Eligible {
-		t.Errorf("held by %v", holds(c))
+	whole := w.Candidate(world.Dana)
+	for left, want := range map[models.Instant]models.Seconds{1900_000_000: 1800, 1800_000_000: 1800, 1799_999_999: 1799, 22_755_000: 22, 1: 0} {
+		w.Now = deadline - left
+		c := w.Candidate(world.Dana)
+		if !c.Eligible {
+			t.Errorf("held by %v", holds(c))
+		}
+		// The window of this moment, in no digest (O22, O28).
+		if c.PermittedSeconds != want || c.CandidateDigest != whole.CandidateDigest {
+			t.Errorf("%d us before the end: %d s, want %d", left, c.PermittedSeconds, want)
+		}
 	}
 	w.Now = deadline
 	held(t, w.Candidate(world.Dana), models.CodeDeadlinePassed)
+	if c := w.Candidate(world.Dana); c.PermittedSeconds != 0 {
+		t.Errorf("%d s after the end", c.PermittedSeconds)
+	}
 	refused(t, w.Do(world.Dana, "r", w.Request(600)), models.CodeDeadlinePassed)
 }
 

@@ -191,7 +191,7 @@ func (s State) candidate(workflow, requestID string, env models.Env, own func(St
 	c := models.RecoveryCandidate{
 		Attempt: s.Attempt, Checkpoint: s.Custody.Checkpoint, Counters: s.Counters(), CustodyDigest: s.Custody.Digest,
 		Eligible: len(holds) == 0, FailedSeq: t.FailedSeq, Fixture: env.Factory.Fixture, Holds: holds, JournalDigest: s.Head.Digest(),
-		OriginalActor: s.OriginalActor, PermittedSeconds: policy.Permitted(p, s.Registration.ProviderTimeout),
+		OriginalActor: s.OriginalActor, PermittedSeconds: s.permitted(env),
 		PolicyDigest: env.Factory.PolicyDigest, PolicyRevision: p.Revision, RequestID: requestID, Run: s.Run, RunDigest: s.RunDigest(),
 		Seal: t.Seal, SettlementSeq: t.SettledSeq, SourceDigest: models.Tagged(models.TagSource, canon.MustMarshal(s.Registration.Source)),
 		State: t.State, TicketVersion: t.Version, Workflow: workflow,

@@ -226,6 +226,9 @@ func TestRecoveryReviewsWhatMustBeUnchanged(t *testing.T) {
 	w.Admit("request-1")
 	w.Tick(4000)
 	heldRecovery(t, w, models.CodeDeadlinePassed)
+	if c := w.RecoveryCandidate(world.Dana); c.PermittedSeconds != 0 { // NOCLAIM-08
+		t.Errorf("%d s where none is left", c.PermittedSeconds)
+	}
 }
 
 // NOCLAIM-04: another administrator, and the original one without the role; others see that the authority is gone.
