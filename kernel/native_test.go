@@ -203,11 +203,11 @@ func TestWhereAWorkerCanDie(t *testing.T) {
 				t.Errorf("reclaimable until %d", until)
 			}
 			released := w.Clone().Do(world.Worker, "release", models.ReleaseRun{Fence: 1})
-			if h := kernel.Holds(w.State, w.Now, w.Lease); len(h) > 0 || kernel.Unknown(w.State, w.Now, w.Lease) != nil {
+			if h := w.Holds(); len(h) > 0 || kernel.Unknown(w.State, w.Now, w.Lease) != nil {
 				t.Errorf("while it is claimed: %v", h)
 			}
 			w.Tick(10_000) // the owner is gone
-			shown, code := kernel.Holds(w.State, w.Now, w.Lease), models.Code("")
+			shown, code := w.Holds(), models.Code("")
 			if len(shown) > 0 {
 				code = shown[0].Code
 			}
@@ -550,10 +550,39 @@ func TestAnnouncedUntil(t *testing.T) {
 	}
 }
 
+// A queued ticket that a claim would be refused for is shown with that reason, as long as it is so. FLOW-15, BOUND-01 (shown).
+func TestStoppedTicketIsShown(t *testing.T) {
+	for name, c := range map[string]struct {
+		code   models.Code
+		change func(*world.World)
+	}{
+		"policy off, and on again": {models.CodePolicyDisabled, func(w *world.World) {
+			w.Policy(func(p *models.Policy) { p.Enabled = false })
+			w.Policy(func(p *models.Policy) { p.Enabled = true })
+		}},
+		"source":  {models.CodeSourceChanged, func(w *world.World) { w.Record(models.RecordSource, "moved") }},
+		"profile": {models.CodeProfileUnqualified, func(w *world.World) { w.MustFactory(world.Root, models.RetireProfile{ID: "p1"}) }},
+	} {
+		w := world.Held()
+		w.Admit("request-1")
+		if h := w.Holds(); len(h) > 0 {
+			t.Fatalf("%s: held before: %v", name, h)
+		}
+		w.Tick(1)
+		c.change(w)
+		w.Tick(1)
+		h := w.Holds()
+		if len(h) != 1 || h[0].Code != c.code {
+			t.Errorf("%s: shown %v", name, h)
+		}
+		refused(t, w.Clone().Do(world.Worker, "claim", models.ClaimRun{LeaseSeconds: 60}), c.code)
+	}
+}
+
 // What holds a run and what a reconciliation could settle, as people are shown it. BOUND-08, BOUND-09, NOCLAIM-18 (shown).
 func TestHoldsAndUnknown(t *testing.T) {
 	codes := func(w *world.World) (list []models.Code) {
-		for _, h := range kernel.Holds(w.State, w.Now, w.Lease) {
+		for _, h := range w.Holds() {
 			list = append(list, h.Code)
 		}
 		return list

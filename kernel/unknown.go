@@ -32,8 +32,9 @@ func (s State) after(at, expires models.Instant) State {
 
 // Holds says what keeps a run that nobody works on from being claimed at this instant, in the order of the table, each with
 // the row that it rests on; none where a worker may claim it, has claimed it, or where the run has ended. It is for people:
-// a claim is decided by Decide.
-func Holds(s State, at, expires models.Instant) []*models.Refusal {
+// a claim is decided by Decide. Of env it reads the moment, the factory and the host.
+func Holds(s State, env models.Env, expires models.Instant) []*models.Refusal {
+	at := env.At
 	if s.Registered.IsZero() || s.End != "" || s.Lease.Executing(at, expires) {
 		return nil
 	}
@@ -41,6 +42,9 @@ func Holds(s State, at, expires models.Instant) []*models.Refusal {
 	if t, ok := s.Tickets.Last(); ok && t.Outstanding() {
 		switch t.State {
 		case ticket.Queued:
+			if r := s.executionHold(t, env); r != nil {
+				return []*models.Refusal{r}
+			}
 			return nil
 		case ticket.Claimed, ticket.Uncertain:
 			return []*models.Refusal{models.Refuse(models.CodeTicketUncertain, models.D("request_id", t.RequestID), models.D("seq", t.SettledSeq))}

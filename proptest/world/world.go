@@ -190,6 +190,11 @@ func (w *World) save(actor, id string, c models.Command, body []byte) {
 	w.Receipts[space(c)+"/"+id] = Saved{Digest: d, Body: body}
 }
 
+// Holds is what people are shown of the run.
+func (w *World) Holds() []*models.Refusal {
+	return kernel.Holds(w.State, w.Env(Worker, "", models.ClaimRun{}), w.Lease)
+}
+
 // Env is what the shell would hand to Decide now.
 func (w *World) Env(actor, id string, c models.Command) models.Env {
 	at, clock := w.Now, models.ClockStore

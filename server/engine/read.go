@@ -104,8 +104,9 @@ func (e *Engine) Run(ctx context.Context, caller Caller, run string, roles ...st
 	if r := may(v.factory, caller.Principal, roles...); r != nil {
 		return RunView{}, r
 	}
+	env := e.env(caller, v.factory, v.state, models.ClaimRun{}, v.now, v.lease, models.SavedNone)
 	return RunView{Run: v.run, State: v.state, Now: v.now, Lease: v.lease, Position: kernel.Position(v.state, v.now, v.lease),
-		Holds: kernel.Holds(v.state, v.now, v.lease), Unknown: kernel.Unknown(v.state, v.now, v.lease),
+		Holds: kernel.Holds(v.state, env, v.lease), Unknown: kernel.Unknown(v.state, v.now, v.lease),
 		Verifiable: kernel.Verifiable(v.state)}, nil
 }
 
