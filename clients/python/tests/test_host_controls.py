@@ -63,7 +63,8 @@ class Host:
         return self.life.view()
 
     def kinds(self) -> list[str]:
-        return self.life.kinds()
+        """The kinds of the run's rows, without the note of a server that started beside: it tells of what is outstanding and changes nothing."""
+        return [kind for kind in self.life.kinds() if kind != 'startup.annotated']
 
     def told(self, request: int) -> dict[str, Any]:
         """What the model was told of its calls in the request of that number, from 0: by the call's id."""
