@@ -59,9 +59,11 @@ func BenchmarkReconstruct(b *testing.B) {
 			table = append(table, fmt.Sprintf("%-8s %-44s %10s %10s", name, way, ms(median(wall)), ms(median(cpu))))
 			return median(wall)
 		}
+		var fuel int64
 		call := func(h *sandbox.Host) func() error {
 			return func() error {
 				r, err := h.Call(b.Context(), "reconstruct", frames, params)
+				fuel = r.FuelUsed
 				if err == nil && !bytes.Contains(r.ResultJSON, []byte(`"holds":[]`)) {
 					err = fmt.Errorf("holds: %s", r.ResultJSON)
 				}
@@ -75,6 +77,7 @@ func BenchmarkReconstruct(b *testing.B) {
 			return nil
 		})
 		warm := row("sandbox, fresh instance, fuel", rounds, func() { sandbox.Ready(metered) }, call(metered))
+		table[len(table)-1] += fmt.Sprintf(" %11d units", fuel)
 		row("sandbox, fresh instance, no fuel", rounds, func() { sandbox.Ready(unmetered) }, call(unmetered))
 		row("sandbox, host opened for it", 3, func() {}, func() error {
 			h, err := sandbox.New(b.Context(), m.Wasm, sandbox.Config{CacheDir: cache, Warm: -1})

@@ -21,7 +21,7 @@ from living import Life, Small
 from provider import Provider, anthropic, chat, google, responses
 from test_wires import WIRES, chat_model
 
-registered = pytest.mark.skipif(SDK != '2.55.0', reason='only 2.55.0 has a registered transition')
+registered = pytest.mark.skipif(SDK != '2.55.0', reason='the installed worker is that of 2.55.0')
 
 
 @registered

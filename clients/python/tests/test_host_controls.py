@@ -20,7 +20,7 @@ from living import Life
 from provider import Provider, chat
 
 agent, one_store = register.agent, pytest.mark.one_store
-pytestmark = pytest.mark.skipif(SDK != '2.55.0', reason='only 2.55.0 has a registered transition')
+pytestmark = pytest.mark.skipif(SDK != '2.55.0', reason='the installed worker is that of 2.55.0')
 
 QUERY = '{"kind":"build_log","target":"nightly","page_size":%d}'
 REJECTED, CORRECTED = ('read_run_evidence', QUERY % 50), ('read_run_evidence', QUERY % 10)

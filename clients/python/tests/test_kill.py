@@ -142,7 +142,7 @@ def test_the_same_worker_goes_on_with_its_spool(field: Field, unbroken, part):
         finished(field, run, unbroken)
 
 
-@pytest.mark.skipif(not CONTINUED, reason='only 2.55.0 has a registered transition')
+@pytest.mark.skipif(not CONTINUED, reason='the installed worker is that of 2.55.0')
 @parts
 def test_the_same_worker_ends_its_continuation(field: Field, unbroken, part):
     """The claim of a continuation lives until its window ends, and so does its owner's right to go on with it: started again on its
@@ -167,7 +167,7 @@ def test_the_same_worker_ends_its_continuation(field: Field, unbroken, part):
             finished(field, run, unbroken)
 
 
-@pytest.mark.skipif(not CONTINUED, reason='only 2.55.0 has a registered transition')
+@pytest.mark.skipif(not CONTINUED, reason='the installed worker is that of 2.55.0')
 @parts
 def test_a_killed_continuation_is_never_queued_again(field: Field, unbroken, part):
     """BOUND-08, BOUND-09: whatever the point, a claimed ticket whose worker is gone is uncertain, and no worker gets it."""

@@ -124,7 +124,7 @@ def test_handoff_to_a_pool(factory, tmp_path):
         assert life.view()['position'] == 'completed' and small.effects == ['put b']
 
 
-registered = pytest.mark.skipif(SDK != '2.55.0', reason='only 2.55.0 has a registered transition')
+registered = pytest.mark.skipif(SDK != '2.55.0', reason='the installed worker is that of 2.55.0')
 
 
 @registered
