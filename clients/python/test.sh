@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the client's tests against a real `forge serve` on SQLite and, where there is one, on PostgreSQL:
 #
-#   sh scripts/with-postgres.sh clients/python/test.sh      from the project's root; both stores, as ./task test does
+#   ./task test:python                                      both stores, as ./task test does
 #   clients/python/test.sh                                  SQLite only
 #   clients/python/test.sh tests/test_client.py -k version  arguments go to pytest
 #   clients/python/test.sh --overhead                       what recording costs, instead of the tests (./task bench:python)
@@ -11,8 +11,7 @@
 #   FORGE_LONG=1               ./task test:living: all versions of the SDK, kills at every point, the server away for half a minute at each
 #   FORGE_SDKS="2.55.0"        only these versions
 #   FORGE_AWAY_SECONDS=30      how long the server is away at each point
-#   FORGE_TEST_DATABASE_URL    a server of yours; its database's name ends in _test
-#   FORGE_TEST_POSTGRES_IMAGE  the image of a server to start for the tests, where no URL is given (scripts/postgres.sh)
+#   FORGE_TEST_DATABASE_URL    a server; its database's name ends in _test (scripts/one-postgres.sh)
 #   PYTHON, FORGE_PYTHON_CACHE as in venv.sh
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -35,9 +34,8 @@ for sdk in $sdks; do
 	[ $status = 0 ] || { skip "$(echo "$reason" | tail -1)" ""; exit 0; }
 done
 
-postgres=
 folder=$(mktemp -d)
-trap '[ -z "$postgres" ] || docker stop "$postgres" >/dev/null; rm -rf "$folder"' EXIT
+trap 'rm -rf "$folder"' EXIT
 trap 'exit 1' INT TERM
 export PYTEST_DEBUG_TEMPROOT="$folder" # pytest keeps three folders per user, and a fourth run would take those of the first
 
@@ -48,22 +46,7 @@ if [ -z "${FORGE_BIN:-}" ]; then
 fi
 export FORGE_BIN FORGE_STUB_BIN
 
-if [ -z "${FORGE_TEST_DATABASE_URL:-}" ] && [ -n "${FORGE_TEST_POSTGRES_IMAGE:-}" ]; then
-	PGPASSWORD=$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
-	export PGPASSWORD
-	postgres=$(docker run --detach --rm --env POSTGRES_PASSWORD="$PGPASSWORD" --env POSTGRES_USER=forge --env POSTGRES_DB=forge_test \
-		--publish 127.0.0.1::5432 "$FORGE_TEST_POSTGRES_IMAGE")
-	FORGE_TEST_DATABASE_URL="postgres://forge@$(docker port "$postgres" 5432/tcp | head -1)/forge_test"
-	export FORGE_TEST_DATABASE_URL
-	# The first start is on a socket only, so being ready stands in the log twice.
-	n=0
-	until [ "$(docker logs "$postgres" 2>&1 | grep -c 'ready to accept connections')" -ge 2 ]; do
-		n=$((n + 1))
-		[ $n -lt 120 ] || { echo "PostgreSQL does not start" >&2; exit 1; }
-		sleep 0.5
-	done
-fi
-[ -n "${FORGE_TEST_DATABASE_URL:-}" ] || skip "${FORGE_TEST_POSTGRES_SKIP:-run it through scripts/with-postgres.sh}" " on PostgreSQL"
+[ -n "${FORGE_TEST_DATABASE_URL:-}" ] || skip "${FORGE_TEST_POSTGRES_SKIP:-run it through ./task test:python}" " on PostgreSQL"
 
 if [ "${1:-}" = --overhead ]; then
 	env=$(sh "$here/venv.sh" 2.55.0)
