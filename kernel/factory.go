@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -258,9 +257,6 @@ func EncodeFactory(f models.Factory) []byte { return canon.MustMarshal(f) }
 // DecodeFactory reads what EncodeFactory wrote, all of it.
 func DecodeFactory(b []byte) (models.Factory, error) {
 	var f models.Factory
-	err := canon.Unmarshal(b, &f)
-	if err == nil && !bytes.Equal(EncodeFactory(f), b) {
-		err = errNotWhole
-	}
+	err := canon.DecodeStored(b, &f)
 	return f, err
 }

@@ -15,8 +15,6 @@
 package kernel
 
 import (
-	"bytes"
-	"errors"
 	"slices"
 	"strconv"
 
@@ -64,16 +62,11 @@ type State struct {
 // Encode returns the canonical bytes that a store caches.
 func (s State) Encode() []byte { return canon.MustMarshal(s) }
 
-// errNotWhole reports a cached state that lacks a member, as one of an older build may: it is folded from the rows again.
-var errNotWhole = errors.New("the cached state is not whole")
-
-// DecodeState reads what Encode wrote, all of it.
+// DecodeState reads what Encode wrote, all of it: one that lacks a member, as one of an older build may, is an error, and its rows
+// are folded again.
 func DecodeState(b []byte) (State, error) {
 	var s State
-	err := canon.Unmarshal(b, &s)
-	if err == nil && !bytes.Equal(s.Encode(), b) {
-		err = errNotWhole
-	}
+	err := canon.DecodeStored(b, &s)
 	return s, err
 }
 

@@ -180,34 +180,43 @@ type sealedAppend struct {
 	Fence int64        `json:"fence"`
 }
 
-// MarshalJSON writes {"facts":[{"data":...,"kind":...}],"fence":n}.
-func (a Append) MarshalJSON() ([]byte, error) {
-	s := sealedAppend{Fence: a.Fence}
-	for _, f := range a.Facts {
-		b, err := canon.Marshal(f)
-		if err != nil {
-			return nil, err
-		}
-		s.Facts = append(s.Facts, sealedFact{Data: b, Kind: f.Kind()})
+// MarshalJSONTo writes {"facts":[{"data":...,"kind":...}],"fence":n}.
+func (a Append) MarshalJSONTo(e *canon.Encoder) error {
+	type named struct {
+		Data Fact   `json:"data"`
+		Kind string `json:"kind"`
 	}
-	return canon.Marshal(s)
+	list := make([]named, len(a.Facts))
+	for i, f := range a.Facts {
+		list[i] = named{f, f.Kind()}
+	}
+	return canon.Encode(e, struct {
+		Facts []named `json:"facts"`
+		Fence int64   `json:"fence"`
+	}{list, a.Fence})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes, in any spelling; unknown kinds and members are errors.
-func (a *Append) UnmarshalJSON(b []byte) error {
+// UnmarshalJSON reads what MarshalJSONTo writes, in any spelling; unknown kinds and members are errors.
+func (a *Append) UnmarshalJSON(b []byte) (err error) {
+	*a, err = readAppend(b, canon.DecodeWhole)
+	return err
+}
+
+// readAppend reads a batch with one of canon's readers.
+func readAppend(b []byte, read func([]byte, any) error) (Append, error) {
 	var s sealedAppend
-	if err := canon.DecodeWhole(b, &s); err != nil {
-		return err
+	if err := read(b, &s); err != nil {
+		return Append{}, err
 	}
-	*a = Append{Fence: s.Fence}
+	a := Append{Fence: s.Fence}
 	for i, f := range s.Facts {
-		fact, err := DecodeFact(f.Kind, f.Data)
+		fact, err := decodeFact(f.Kind, f.Data, read)
 		if err != nil {
-			return fmt.Errorf("fact %d: %w", i, err)
+			return Append{}, fmt.Errorf("fact %d: %w", i, err)
 		}
 		a.Facts = append(a.Facts, fact)
 	}
-	return nil
+	return a, nil
 }
 
 // EncodeCommand returns the canonical text of a command; its name stands beside it in the row.
@@ -221,7 +230,7 @@ func DecodeCommand(name string, text []byte) (Command, error) {
 	case ClaimRun{}.Verb():
 		return decodeCommand[ClaimRun](text)
 	case Append{}.Verb():
-		return decodeCommand[Append](text)
+		return readAppend(text, canon.DecodeStored)
 	case RequestContinuity{}.Verb():
 		return decodeCommand[RequestContinuity](text)
 	case CancelRun{}.Verb():

@@ -65,8 +65,16 @@ func (d Digest) String() string {
 	return hex.EncodeToString(d[:])
 }
 
+// AppendText implements encoding.TextAppender.
+func (d Digest) AppendText(b []byte) ([]byte, error) {
+	if d.IsZero() {
+		return b, nil
+	}
+	return hex.AppendEncode(b, d[:]), nil
+}
+
 // MarshalText implements encoding.TextMarshaler.
-func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+func (d Digest) MarshalText() ([]byte, error) { return d.AppendText(nil) }
 
 // UnmarshalText accepts 64 lower-case hex digits, or nothing for "none".
 func (d *Digest) UnmarshalText(b []byte) error {

@@ -442,11 +442,7 @@ func DecodeEvent(kind string, payload []byte) (Event, error) {
 	return f, nil
 }
 
-// DecodeFact reads a fact of a batch; kinds that only the kernel makes are unknown here.
-func DecodeFact(kind string, payload []byte) (Fact, error) {
-	return decodeFact(kind, payload, canon.DecodeWhole)
-}
-
+// decodeFact reads a fact of a batch; kinds that only the kernel makes are unknown here.
 func decodeFact(kind string, payload []byte, read func([]byte, any) error) (Fact, error) {
 	switch kind {
 	case CheckpointSaved{}.Kind():

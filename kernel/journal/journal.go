@@ -10,7 +10,6 @@ package journal
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"hash"
 
 	"github.com/forge-continuity/forge/models"
 )
@@ -21,31 +20,30 @@ import (
 // blob digests (4 bytes) and the digests in order. The bytes hashed are the bytes stored, never a re-encoding.
 // Vectors: fixtures/vectors/formats.json.
 func RowHash(r models.Row) models.Digest {
-	h := sha256.New()
-	h.Write([]byte(models.TagRow))
-	h.Write([]byte{0})
-	for _, n := range []int64{r.Format, r.Rules, r.Seq, r.Cmd, r.I, r.N, int64(r.At)} {
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(n)))
+	b := make([]byte, 0, 1024)
+	b = append(b, models.TagRow...)
+	b = append(b, 0)
+	for _, n := range [...]int64{r.Format, r.Rules, r.Seq, r.Cmd, r.I, r.N, int64(r.At)} {
+		b = binary.BigEndian.AppendUint64(b, uint64(n))
 	}
-	h.Write(r.Prev[:])
-	for _, s := range []string{r.Factory, r.Run, r.Actor, r.Kind} {
-		led(h, []byte(s))
+	b = append(b, r.Prev[:]...)
+	for _, s := range [...]string{r.Factory, r.Run, r.Actor, r.Kind} {
+		b = led(b, s)
 	}
-	led(h, r.Payload)
-	led(h, []byte(r.CommandID))
-	led(h, []byte(r.CommandName))
-	led(h, r.Command)
-	led(h, r.Env)
-	h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(r.Blobs))))
+	b = led(b, r.Payload)
+	b = led(b, r.CommandID)
+	b = led(b, r.CommandName)
+	b = led(b, r.Command)
+	b = led(b, r.Env)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(r.Blobs)))
 	for _, d := range r.Blobs {
-		h.Write(d[:])
+		b = append(b, d[:]...)
 	}
-	return models.Digest(h.Sum(nil))
+	return sha256.Sum256(b)
 }
 
-func led(h hash.Hash, b []byte) {
-	h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(b))))
-	h.Write(b)
+func led[T string | []byte](to []byte, part T) []byte {
+	return append(binary.BigEndian.AppendUint32(to, uint32(len(part))), part...)
 }
 
 // Seal fills in Prev and Hash of rows that follow prev.

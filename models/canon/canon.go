@@ -29,7 +29,10 @@ func Marshal(v any) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("marshal %T: %w", v, err)
 	}
-	return Canonicalize(raw)
+	if spelled(raw) {
+		return raw, nil
+	}
+	return canonicalize(raw)
 }
 
 // MustMarshal is Marshal for values made in this process, where failure is a broken program.
@@ -44,6 +47,14 @@ func MustMarshal(v any) []byte {
 // Canonicalize returns the canonical text of any strict JSON text: no duplicate members, valid UTF-8, integers only,
 // depth up to MaxDepth.
 func Canonicalize(raw []byte) ([]byte, error) {
+	if spelled(raw) {
+		return bytes.Clone(raw), nil
+	}
+	return canonicalize(raw)
+}
+
+// canonicalize is Canonicalize by the long way.
+func canonicalize(raw []byte) ([]byte, error) {
 	if err := check(raw); err != nil {
 		return nil, err
 	}
@@ -58,12 +69,14 @@ func Canonicalize(raw []byte) ([]byte, error) {
 // Unmarshal reads canonical text into v, strictly: unknown and duplicate members, floats and any other spelling of the
 // same value are errors (ErrNotCanonical for the last).
 func Unmarshal(data []byte, v any) error {
-	again, err := Canonicalize(data)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(again, data) {
-		return ErrNotCanonical
+	if !spelled(data) {
+		again, err := canonicalize(data)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(again, data) {
+			return ErrNotCanonical
+		}
 	}
 	return unmarshal(data, v)
 }
@@ -71,8 +84,10 @@ func Unmarshal(data []byte, v any) error {
 // Decode is Unmarshal for text that a person or client wrote: any spelling and member order is accepted, but unknown and
 // duplicate members, NUL characters, non-integers and depth over MaxDepth are not.
 func Decode(data []byte, v any) error {
-	if err := check(data); err != nil {
-		return err
+	if !spelled(data) {
+		if err := check(data); err != nil {
+			return err
+		}
 	}
 	return unmarshal(data, v)
 }

@@ -3,7 +3,16 @@ package canon
 import (
 	"bytes"
 	"errors"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
+
+// Encoder is what a type that writes itself (MarshalJSONTo) is given.
+type Encoder = jsontext.Encoder
+
+// Encode writes v, in whatever spelling: Marshal makes it canonical.
+func Encode(e *Encoder, v any) error { return json.MarshalEncode(e, v) }
 
 // Raw is a member that stays JSON text. Marshal writes its canonical spelling; nil is null.
 type Raw []byte
