@@ -56,7 +56,7 @@ func NewQualificationReport(kind string, h Host, at Instant, checks []Qualificat
 func ReadQualification(data []byte) (QualificationReport, error) {
 	var r QualificationReport
 	if err := canon.Decode(data, &r); err != nil {
-		return r, fmt.Errorf("qualification report: %w", err)
+		return r, fmt.Errorf("qualification report: %w: %w", errReportForm, err)
 	}
 	if err := r.check(); err != nil {
 		return r, fmt.Errorf("qualification report: %w", err)
@@ -101,6 +101,18 @@ func (r QualificationReport) check() error {
 	return nil
 }
 
+// errReportForm is that a report's text is no report at all. What the decoder says beside it names types of this program, which is
+// for a log and for no refusal.
+var errReportForm = errors.New("it is not the JSON of such a report")
+
+// toldOf is what a refusal says of a report that could not be read.
+func toldOf(err error) string {
+	if errors.Is(err, errReportForm) {
+		return errReportForm.Error()
+	}
+	return err.Error()
+}
+
 // RefuseQualifications says whether a profile may rest on the reports that it names: nil, profile_unqualified for that of the SDK,
 // or qualification_missing with the name and why. report returns a kept report, nil for none. PostgreSQL and controller reports may
 // be those that the release carries, so of them the release counts, not the host's own build; that of a store is of exactly this
@@ -126,7 +138,7 @@ func RefuseQualifications(p Profile, report func(Digest) []byte) *Refusal {
 		r, err := ReadQualification(data)
 		switch {
 		case err != nil:
-			return no(err.Error())
+			return no(toldOf(err))
 		case r.Kind != q.Name:
 			return no("the report is of another qualification")
 		case r.Module != p.Module || r.Catalogue != p.Catalogue || r.Rules != p.Rules || r.Screening != p.Screening || Release(r.Build) != Release(p.Build):

@@ -99,7 +99,7 @@ var sdkPackages = [...]string{"anthropic", "genai-prices", "httpx", "openai", "p
 func ReadSDKReport(data []byte) (SDKReport, error) {
 	var r SDKReport
 	if err := canon.Decode(data, &r); err != nil {
-		return r, fmt.Errorf("SDK report: %w", err)
+		return r, fmt.Errorf("SDK report: %w: %w", errReportForm, err)
 	}
 	if err := r.check(); err != nil {
 		return r, fmt.Errorf("SDK report: %w", err)
@@ -200,7 +200,7 @@ func RefuseSDKReport(p Profile, report []byte) *Refusal {
 	r, err := ReadSDKReport(report)
 	switch {
 	case err != nil:
-		return no(err.Error())
+		return no(toldOf(err))
 	case r.Module != p.Module:
 		return no("the report is of another module")
 	case r.Catalogue != p.Catalogue:

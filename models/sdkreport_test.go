@@ -84,3 +84,24 @@ func TestSDKReport(t *testing.T) {
 		t.Error("a fixture profile needs no report:", no)
 	}
 }
+
+// A refusal says that a report is none, and not in what words the decoder said so: they name types of this program.
+func TestUnreadReportIsToldWithoutTypes(t *testing.T) {
+	for _, text := range []string{``, `[]`, `{"at_us":"soon"}`, `{"at_us":1.5}`, `{"nothing":1}`, "{\"at_us\":1} x", `{"sides":{}}`} {
+		data := []byte(text)
+		for _, name := range []string{QualificationSDK, QualificationController, QualificationStore + "sqlite"} {
+			p := Profile{ID: "p1", Qualifications: []Qualification{{name, PlainDigest(data)}}}
+			no := RefuseQualifications(p, func(Digest) []byte { return data })
+			if no == nil || no.Detail("why") != "it is not the JSON of such a report" && text != `` {
+				t.Fatalf("%s of %q: %v", name, text, no)
+			}
+			for _, d := range no.Details {
+				for _, typed := range []string{"models.", "Report", "Go ", "int64", "struct", "json:"} {
+					if strings.Contains(d.Value, typed) {
+						t.Errorf("%s of %q: %s is %q", name, text, d.Name, d.Value)
+					}
+				}
+			}
+		}
+	}
+}
