@@ -147,7 +147,8 @@ func (s State) neverClaimedHolds(t ticket.Ticket, env models.Env, add func(*mode
 	case h.Gap > 0:
 		missing = "row"
 	}
-	if missing == "" && claims == 0 && t.State != ticket.FailedUnclaimed && t.State != ticket.Queued {
+	again := t.State == ticket.Held && t.NeverClaimed != "" // it failed once more: its failures are in the rows
+	if missing == "" && claims == 0 && t.State != ticket.FailedUnclaimed && t.State != ticket.Queued && !again {
 		missing = "failure"
 	}
 	if missing != "" {

@@ -99,6 +99,9 @@ func TestRecoveryIsOneAction(t *testing.T) {
 		t.Fatalf("state %s, holds %v", c.State, c.Holds)
 	}
 	heldRecovery(t, w, models.CodeRecoveryRecorded)
+	if len(c.Holds) != 1 { // its history is whole: that was told beside the real hold
+		t.Errorf("holds %v", c.Holds)
+	}
 	refused(t, w.Claim(world.Worker2), models.CodeLeaseExpired)
 }
 

@@ -34,7 +34,8 @@ func (r *run) neverClaimedHolds(f factory, t *ticket, a Asked) set {
 	s := r.recovery(f, t, "never_claimed", a)
 	s.when(t.claims > 0, models.CodeTicketClaimed)
 	s.when(t.state == "uncertain", models.CodeTicketUncertain)
-	s.when(t.claims == 0 && t.state != "queued" && t.state != "failed_unclaimed", models.CodeClaimHistoryIncomplete)
+	failed := t.state == "failed_unclaimed" || t.state == "held" && t.actions["never_claimed"] != ""
+	s.when(t.claims == 0 && t.state != "queued" && !failed, models.CodeClaimHistoryIncomplete)
 	return s
 }
 
