@@ -30,6 +30,12 @@ func (s State) after(at, expires models.Instant) State {
 	return s
 }
 
+// Tickets are the run's tickets as they stand at this instant: of a lease that has ended by time the row may still be missing, and
+// none is shown as waiting or claimed that nobody can have any more.
+func Tickets(s State, at, expires models.Instant) []ticket.Ticket {
+	return s.after(at, expires).Tickets.Tickets
+}
+
 // Holds says what keeps a run that nobody works on from being claimed at this instant, in the order of the table, each with
 // the row that it rests on; none where a worker may claim it, has claimed it, or where the run has ended. It is for people:
 // a claim is decided by Decide. Of env it reads the moment, the factory and the host.

@@ -160,11 +160,11 @@ var generics = func() []generic {
 
 		{name: "ticket-queued", position: "continuation_queued", ticket: "queued", make: then(hold, admit(600)),
 			retry: outstanding, resume: taken, handoff: lost, reconcile: outstanding, restore: replays},
-		{name: "ticket-lapsed", position: "held", ticket: "queued", make: then(hold, admit(soon)), waits: true,
+		{name: "ticket-lapsed", position: "held", ticket: "failed_unclaimed", make: then(hold, admit(soon)), waits: true,
 			retry: outstanding, resume: models.CodeLeaseExpired, handoff: lost, reconcile: outstanding, restore: replays},
 		{name: "ticket-claimed", position: "continuing", ticket: "claimed", make: then(hold, admit(600), claim),
 			retry: outstanding, resume: live, handoff: outstanding, reconcile: live, restore: replays},
-		{name: "ticket-owner-gone", position: "held", ticket: "claimed", make: then(hold, admit(soon), claim), waits: true,
+		{name: "ticket-owner-gone", position: "held", ticket: "uncertain", make: then(hold, admit(soon), claim), waits: true,
 			retry: outstanding, resume: uncertain, handoff: models.CodeLeaseExpired, reconcile: outstanding, restore: replays},
 		{name: "ticket-uncertain", position: "held", ticket: "uncertain", make: then(hold, admit(600), claim, fail),
 			retry: outstanding, resume: uncertain, handoff: lost, reconcile: outstanding, restore: replays},

@@ -94,7 +94,7 @@ func shown(v engine.RunView) RunShown {
 		d := st.Verification
 		out.Verification = &VerificationShown{Due: v.Verifiable, Passed: d.Passed, Round: d.Round, Started: d.Started, State: d.State, Stopped: d.Stopped}
 	}
-	for _, t := range st.Tickets.Tickets {
+	for _, t := range v.Tickets {
 		out.Tickets = append(out.Tickets, TicketShown{
 			Derived: t.Derived, Fixture: t.Fixture, Graph: t.Graph, LeaseSeq: t.GrantSeq, PolicyRevision: t.PolicyRevision, Profile: t.Profile,
 			Request: t.RequestID, Seal: t.Seal, SettlementSeq: t.SettledSeq, State: t.State, Turns: t.Turns, Version: t.Version,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forge-continuity/forge/kernel"
+	"github.com/forge-continuity/forge/kernel/ticket"
 	"github.com/forge-continuity/forge/models"
 )
 
@@ -82,13 +83,15 @@ func may(f models.Factory, actor string, roles ...string) *models.Refusal {
 // Anyone is every role: for what each principal of the factory may read.
 var Anyone = []string{models.RoleReader, models.RoleOperator, models.RoleAdministrator, models.RoleWorker}
 
-// RunView is a run as shown to people: what holds it, and what could be reconciled, at Now.
+// RunView is a run as shown to people: its tickets, what holds it, and what could be reconciled, at Now. State is as the rows have
+// it, so a lease that has ended by time may still stand there.
 type RunView struct {
 	Run      RunInfo
 	State    kernel.State
 	Now      models.Instant
 	Lease    models.Instant
 	Position string
+	Tickets  []ticket.Ticket
 	Holds    []*models.Refusal
 	Unknown  []models.EffectReconciled
 
@@ -106,8 +109,8 @@ func (e *Engine) Run(ctx context.Context, caller Caller, run string, roles ...st
 	}
 	env := e.env(caller, v.factory, v.state, models.ClaimRun{}, v.now, v.lease, models.SavedNone)
 	return RunView{Run: v.run, State: v.state, Now: v.now, Lease: v.lease, Position: kernel.Position(v.state, v.now, v.lease),
-		Holds: kernel.Holds(v.state, env, v.lease), Unknown: kernel.Unknown(v.state, v.now, v.lease),
-		Verifiable: kernel.Verifiable(v.state)}, nil
+		Tickets: kernel.Tickets(v.state, v.now, v.lease), Holds: kernel.Holds(v.state, env, v.lease),
+		Unknown: kernel.Unknown(v.state, v.now, v.lease), Verifiable: kernel.Verifiable(v.state)}, nil
 }
 
 // Runs returns run ids after the one named.
