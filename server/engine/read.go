@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"time"
 
 	"github.com/forge-continuity/forge/kernel"
 	"github.com/forge-continuity/forge/kernel/ticket"
@@ -297,40 +296,6 @@ func (e *Engine) Blob(ctx context.Context, caller Caller, run string, digest mod
 		return nil, models.Refuse(models.CodeBlobMismatch, models.D("digest", digest))
 	}
 	return data, nil
-}
-
-// workPoll is how often a waiting poll looks again; it holds no connection in between.
-const workPoll = 100 * time.Millisecond
-
-// newsPoll is that of a store that announces work: for leases that lapse, which nobody announces.
-const newsPoll = time.Second
-
-// Work announces runs that workers of the pool may claim, waiting up to the given time for the first. It hands nothing out:
-// a claim does.
-func (e *Engine) Work(ctx context.Context, caller Caller, pool string, wait time.Duration, limit int64) ([]QueueEntry, error) {
-	if _, err := e.Factory(ctx, caller, models.RoleWorker); err != nil {
-		return nil, err
-	}
-	deadline, every := time.Now().Add(wait), workPoll
-	var news <-chan struct{}
-	if a, ok := e.store.(Announcer); ok && wait > 0 {
-		var stop func()
-		news, stop = a.Announced(caller.Factory)
-		defer stop()
-		every = newsPoll
-	}
-	for {
-		entries, err := e.store.Work(ctx, caller.Factory, pool, limit)
-		if err != nil || len(entries) > 0 || !time.Now().Before(deadline) {
-			return entries, e.outcome(err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil, nil
-		case <-news:
-		case <-time.After(min(every, time.Until(deadline))):
-		}
-	}
 }
 
 // Ready reports whether the store answers.
