@@ -51,7 +51,7 @@ func (s State) boundaryHolds(t ticket.Ticket, review models.Review, env models.E
 		}
 	}
 	// A source that was changed and put back lies there too: which of the two the request was refused on, nobody can tell.
-	if g := s.Registration.Source; env.Factory.MovedSince(models.RecordSource, g.Record, s.Lease.GrantedAt) {
+	if g := s.Registration.Source; env.Factory.MovedSince(models.RecordSource, g.Record, s.Lease.GrantedOn) {
 		add(models.Refuse(models.CodeLaterActivity, models.D("record", g.Record), models.D("since", s.Lease.GrantedAt)))
 	}
 	if turn.Checkpoint != t.Derived {

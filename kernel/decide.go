@@ -354,10 +354,10 @@ func (s State) executionHold(t ticket.Ticket, env models.Env) *models.Refusal {
 // stopped lists what stopped holding since the ticket's lease was granted, also where it was put back since: whoever met the
 // stop does not go on by itself (rules, invariant 16).
 func (s State) stopped(t ticket.Ticket, f models.Factory) []*models.Refusal {
-	since, g := s.Lease.GrantedAt, s.Registration
+	since, on, g := s.Lease.GrantedAt, s.Lease.GrantedOn, s.Registration
 	var list []*models.Refusal
 	add := func(kind, name string, code models.Code) {
-		if f.MovedSince(kind, name, since) {
+		if f.MovedSince(kind, name, on) {
 			list = append(list, models.Refuse(code, models.D("since", since)))
 		}
 	}
@@ -368,7 +368,7 @@ func (s State) stopped(t ticket.Ticket, f models.Factory) []*models.Refusal {
 	if t.RefusedBoundary != "" {
 		add(models.MovedPreAdmission, "", models.CodeSettingOff)
 	}
-	if narrowest, ok := f.NarrowedSince(since); ok && f.Policy.Enabled && !f.MovedSince(models.MovedPolicy, "", since) {
+	if narrowest, ok := f.NarrowedSince(on); ok && f.Policy.Enabled && !f.MovedSince(models.MovedPolicy, "", on) {
 		list = append(list, narrowed(since.Until(s.Lease.ExpiresAt), narrowest))
 	}
 	add(models.MovedActor, s.OriginalActor, models.CodeAuthorityRevoked)
@@ -394,7 +394,7 @@ func narrowed(lease, window models.Seconds) *models.Refusal {
 // Own refuses a write by anybody but the live owner under the live fence, and by an owner that lost its right to work since it
 // claimed: putting the role back does not give the claim back.
 func Own(s State, fence int64, env models.Env) *models.Refusal {
-	if s.Lease.Live && env.Factory.MovedSince(models.MovedWorker, env.Actor, s.Lease.ClaimedAt) {
+	if s.Lease.Live && env.Factory.MovedSince(models.MovedWorker, env.Actor, s.Lease.ClaimedOn) {
 		return models.Refuse(models.CodeFenceLost, models.D("fence", fence), models.D("current", s.Lease.Fence),
 			models.D("what", "its owner lost the right to work since it claimed"))
 	}

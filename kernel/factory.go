@@ -153,7 +153,7 @@ func putRecord(f models.Factory, c models.PutRecord) ([]models.Event, *models.Re
 func EvolveFactory(f models.Factory, e models.Event, at models.Instant) models.Factory {
 	f.Seq, f.Head, f.HeadAt = f.Seq+1, models.Digest{}, at
 	for _, m := range moves(f, e) {
-		m.At = at
+		m.At, m.Seq = at, f.Seq
 		if m.Kind == models.MovedWindow {
 			// Wider windows before this one say nothing more: this one is narrower and later.
 			f.Moved = slices.DeleteFunc(slices.Clone(f.Moved), func(old models.Moved) bool { return old.Kind == m.Kind && old.Name >= m.Name })

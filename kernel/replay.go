@@ -99,7 +99,7 @@ func Replay(rows iter.Seq[models.Row], factory History) (State, *models.Refusal)
 			return disagrees(first, refused)
 		}
 		for i, row := range group {
-			s = Fold(s, row, events[i])
+			s = Fold(s, row, events[i], env.FactoryHead.Seq)
 		}
 		return nil
 	})

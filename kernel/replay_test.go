@@ -21,6 +21,16 @@ func replay(w *world.World, rows []models.Row) (kernel.State, *models.Refusal) {
 	return kernel.Replay(slices.Values(rows), w.History())
 }
 
+// stoodOn is the row of the factory's journal that the command of a row names.
+func stoodOn(t *testing.T, rows []models.Row, r models.Row) int64 {
+	t.Helper()
+	env, err := models.OpenEnv(rows[r.Seq-1-r.I].Env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env.FactoryHead.Seq
+}
+
 // K1: one by one, all at once, and out of the cache in between.
 func TestReplayEqualsOneByOne(t *testing.T) {
 	w := world.Everything()
@@ -33,7 +43,7 @@ func TestReplayEqualsOneByOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s = kernel.Fold(s, r, e)
+		s = kernel.Fold(s, r, e, stoodOn(t, w.Rows, r))
 		again, err := kernel.DecodeState(s.Encode())
 		if err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ func Rows(s State, id string, c models.Command, env models.Env, events []models.
 		return nil, s, err
 	}
 	for i, r := range rows {
-		s = Fold(s, r, events[i])
+		s = Fold(s, r, events[i], env.FactoryHead.Seq)
 	}
 	return rows, s, nil
 }

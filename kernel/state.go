@@ -152,7 +152,8 @@ type Entry struct {
 }
 
 // Evolve folds one event that stands in the next row, at that row's time and by its actor. It is total over the events
-// that Decide can produce. The hash of the row is the caller's to set (Fold does).
+// that Decide can produce. The hash of the row, and the row of the factory's journal
+// that a lease was granted and claimed on, are the caller's to set (Fold does).
 func Evolve(s State, e models.Event, at models.Instant, actor string) State {
 	seq := s.Head.Seq + 1
 	s.Head, s.HeadAt = models.Head{Seq: seq}, at
@@ -164,11 +165,8 @@ func Evolve(s State, e models.Event, at models.Instant, actor string) State {
 	s.Budget = s.Budget.Evolve(e)
 	s.Custody = s.Custody.Evolve(e, seq, at)
 	s.Lease = s.Lease.Evolve(e, actor)
-	switch e.(type) {
-	case models.LeaseGranted:
+	if _, ok := e.(models.LeaseGranted); ok {
 		s.Lease.GrantedAt = at
-	case models.ClaimTaken:
-		s.Lease.ClaimedAt = at
 	}
 	s.Tickets = s.Tickets.Evolve(e, seq, actor, settled, s.Custody.Known())
 	verification := s.Verification
@@ -202,9 +200,15 @@ func Evolve(s State, e models.Event, at models.Instant, actor string) State {
 	return s
 }
 
-// Fold folds a sealed row whose event was decoded.
-func Fold(s State, r models.Row, e models.Event) State {
+// Fold folds a sealed row whose event was decoded; factory is the row of the factory's journal that its command names.
+func Fold(s State, r models.Row, e models.Event, factory int64) State {
 	s = Evolve(s, e, r.At, r.Actor)
+	switch e.(type) {
+	case models.LeaseGranted:
+		s.Lease.GrantedOn = factory
+	case models.ClaimTaken:
+		s.Lease.ClaimedOn = factory
+	}
 	s.Head.Hash, s.Factory, s.Run, s.Rules = r.Hash, r.Factory, r.Run, r.Rules
 	if r.I == 0 {
 		s.Cmd = r.Cmd

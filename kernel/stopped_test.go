@@ -68,25 +68,25 @@ func TestStopIsNotUndone(t *testing.T) {
 		{"scope", "version 1", record(models.RecordScope), models.CodeScopeChanged},
 		{"source of a refused boundary", "refused boundary", record(models.RecordSource), models.CodeSourceChanged},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		for _, between := range []models.Seconds{1, 0} { // also where a stop has the very time of the grant
 			w := waiting[c.ticket]()
 			stopped := func(w *world.World, try func() world.Answer) {
 				t.Helper()
-				w.Tick(1)
+				w.Tick(between)
 				c.set(w, false)
-				w.Tick(1)
+				w.Tick(between)
 				first := try()
 				if first.Refusal == nil {
-					t.Fatal("went on after the stop")
+					t.Fatalf("%s, %d s between: went on after the stop", c.name, between)
 				}
 				if c.code != "" {
 					refused(t, first, c.code)
 				}
 				c.set(w, true)
-				w.Tick(1)
+				w.Tick(between)
 				check := unmoved(t, w)
 				if again := try(); again.Refusal == nil || c.code != "" && again.Refusal.Code != c.code {
-					t.Fatalf("after putting it back: %v", again.Refusal)
+					t.Fatalf("%s, %d s between: after putting it back: %v", c.name, between, again.Refusal)
 				}
 				check()
 			}
@@ -96,7 +96,7 @@ func TestStopIsNotUndone(t *testing.T) {
 			facts := w.Asked()
 			accepted(t, w.Clone().Append(facts...))
 			stopped(w, func() world.Answer { return w.Append(facts...) })
-		})
+		}
 	}
 }
 
@@ -118,14 +118,17 @@ func TestSourceChangedAndBackHoldsTheRefusedBoundary(t *testing.T) {
 // An owner that lost the right to work has lost its claim, also where the role was given back: it writes nothing under it, and
 // another claim is made once the lease is over. A removed worker could go on after it was put back.
 func TestALostOwnerStaysLost(t *testing.T) {
-	for name, roles := range map[string][]string{"removed": nil, "another role": {models.RoleReader}} {
+	for name, c := range map[string]struct {
+		roles   []string
+		between models.Seconds
+	}{"removed": {nil, 1}, "another role": {[]string{models.RoleReader}, 1}, "at the time of the claim": {nil, 0}} {
 		t.Run(name, func(t *testing.T) {
 			w := world.Executing()
-			w.Tick(1)
-			w.Roles(world.Worker, roles...)
-			w.Tick(1)
+			w.Tick(c.between)
+			w.Roles(world.Worker, c.roles...)
+			w.Tick(c.between)
 			w.Roles(world.Worker, models.RoleWorker)
-			w.Tick(1)
+			w.Tick(c.between)
 			refused(t, w.Append(w.Asked()...), models.CodeFenceLost, "what", "its owner lost the right to work since it claimed")
 			refused(t, w.Do(world.Worker, "release", models.ReleaseRun{Fence: w.State.Lease.Fence}), models.CodeFenceLost)
 			if _, r := kernel.Renew(w.State, w.State.Lease.Fence, 60, w.Env(world.Worker, "renew", models.Append{})); r == nil || r.Code != models.CodeFenceLost {
@@ -151,13 +154,38 @@ func TestALostOwnerStaysLost(t *testing.T) {
 	accepted(t, w.Append(w.Asked()...))
 }
 
+// What stopped and was put back before the grant is no matter to it, though all of it has one time: the order of rows counts, not
+// their times. The same of a worker's role and its claim.
+func TestAStopBeforeTheGrantIsNoStop(t *testing.T) {
+	w := world.Held()
+	w.Policy(func(p *models.Policy) { p.Enabled, p.AllowUnavailableSourceObservations, p.MaxValidForSeconds = false, false, 60 })
+	w.Policy(func(p *models.Policy) { p.Enabled, p.AllowUnavailableSourceObservations, p.MaxValidForSeconds = true, true, 3600 })
+	for _, kind := range []string{models.RecordSource, models.RecordConfiguration, models.RecordScope} {
+		w.Record(kind, "moved")
+		w.Record(kind, kind)
+	}
+	w.Roles(world.Dana, models.RoleReader)
+	w.Roles(world.Dana, models.RoleAdministrator, models.RoleOperator)
+	w.Roles(world.Worker2)
+	w.Roles(world.Worker2, models.RoleWorker)
+	now := w.Now
+	w.Must(world.Dana, "request-1", w.Request(600))
+	accepted(t, w.Claim(world.Worker2))
+	accepted(t, w.Append(w.Asked()...))
+	if w.Now != now || w.State.HeadAt != now || w.FactoryState.HeadAt != now {
+		t.Error("the time went on: this shows nothing")
+	}
+	verify(t, w)
+}
+
 // A new revision of the policy stops a ticket of version 1 or 2 only if it disables or narrows what the ticket relies on: its
 // window too, at the claim and under it, also where the window was made wider again (rules O46).
 func TestNarrowedPolicy(t *testing.T) {
+	between := models.Seconds(1)
 	window := func(w *world.World, seconds models.Seconds) {
-		w.Tick(1)
+		w.Tick(between)
 		w.Policy(func(p *models.Policy) { p.MaxValidForSeconds = seconds })
-		w.Tick(1)
+		w.Tick(between)
 	}
 	for name, c := range map[string]struct {
 		windows []models.Seconds
@@ -206,6 +234,13 @@ func TestNarrowedPolicy(t *testing.T) {
 	window(w, 60)
 	w.Policy(func(p *models.Policy) { p.Enabled = false })
 	refused(t, w.Claim(world.Worker2), models.CodePolicyDisabled) // BOUND-01, whatever else it was
+
+	between = 0 // at the very time of the grant
+	w = world.Held()
+	accepted(t, w.Do(world.Dana, "r", w.Request(600)))
+	window(w, 60)
+	window(w, 3600)
+	refused(t, w.Claim(world.Worker2), models.CodeWindowInvalid, "got", "600")
 }
 
 // A run that is full is still ended by a person: the last rows of a journal are a cancellation's, and the journal is never

@@ -96,12 +96,13 @@ type Record struct {
 	Revision int64  `json:"revision"`
 }
 
-// Moved is when something that tickets rely on last stopped holding: a stop is not undone for those it met by putting the
-// old value back (rules, invariant 16).
+// Moved is when something that tickets rely on last stopped holding, and in which row of the factory's journal: a stop is not
+// undone for those it met by putting the old value back (rules, invariant 16).
 type Moved struct {
 	At   Instant `json:"at"`
 	Kind string  `json:"kind"`
 	Name string  `json:"name"`
+	Seq  int64   `json:"seq"`
 }
 
 // Kinds of Moved beside the record kinds: the policy as a whole, its switches and its window, and a principal's loss of the
@@ -116,20 +117,21 @@ const (
 	MovedWorker        = "worker"
 )
 
-// MovedSince reports whether that stopped holding after the instant.
-func (f Factory) MovedSince(kind, name string, at Instant) bool {
+// MovedSince reports whether that stopped holding after the row seq of the factory's journal, which a run's row names. Times would
+// not do: a stop may have the very time of the row that it met.
+func (f Factory) MovedSince(kind, name string, seq int64) bool {
 	for _, m := range f.Moved {
 		if m.Kind == kind && m.Name == name {
-			return m.At > at
+			return m.Seq > seq
 		}
 	}
 	return false
 }
 
-// NarrowedSince returns the narrowest window that the policy had after the instant, and whether it was narrowed after it at all.
-func (f Factory) NarrowedSince(at Instant) (Seconds, bool) {
+// NarrowedSince returns the narrowest window that the policy had after the row, and whether it was narrowed after it at all.
+func (f Factory) NarrowedSince(seq int64) (Seconds, bool) {
 	for _, m := range f.Moved {
-		if m.Kind == MovedWindow && m.At > at { // in order of seconds
+		if m.Kind == MovedWindow && m.Seq > seq { // in order of seconds
 			n, err := strconv.ParseInt(m.Name, 10, 64)
 			return Seconds(n), err == nil
 		}

@@ -12,13 +12,15 @@ package lease
 
 import "github.com/forge-continuity/forge/models"
 
-// State is the last claim and the grant that stands. RequestID tells a continuity lease from an ordinary one.
+// State is the last claim and the grant that stands. RequestID tells a continuity lease from an ordinary one. ClaimedOn and GrantedOn
+// are the rows of the factory's journal that stood at the claim and at the grant: what stopped later stops them.
 type State struct {
 	ClaimID   string         `json:"claim_id"`
-	ClaimedAt models.Instant `json:"claimed_at"`
+	ClaimedOn int64          `json:"claimed_on"`
 	ExpiresAt models.Instant `json:"expires_at"`
 	Fence     int64          `json:"fence"`
 	GrantedAt models.Instant `json:"granted_at"`
+	GrantedOn int64          `json:"granted_on"`
 	Granted   bool           `json:"granted"` // a window stands that nobody has claimed
 	Live      bool           `json:"live"`    // the claim was not ended by a row; expiry may have ended it
 	Owner     string         `json:"owner"`
@@ -82,7 +84,7 @@ func (s State) Evolve(e models.Event, actor string) State {
 	case models.LeaseGranted:
 		s.Granted, s.Live, s.ExpiresAt, s.RequestID = true, false, e.ExpiresAt, e.RequestID
 	case models.ClaimTaken:
-		s = State{ClaimID: e.ClaimID, ExpiresAt: e.ExpiresAt, Fence: e.Fence, GrantedAt: s.GrantedAt, Live: true, Owner: actor, RequestID: e.RequestID}
+		s = State{ClaimID: e.ClaimID, ExpiresAt: e.ExpiresAt, Fence: e.Fence, GrantedAt: s.GrantedAt, GrantedOn: s.GrantedOn, Live: true, Owner: actor, RequestID: e.RequestID}
 	case models.LeaseLapsed, models.WorkerFailed, models.RunCompleted, models.RunFailed, models.ClaimReleased,
 		models.VerificationFinished:
 		s.Live, s.Granted = false, false

@@ -93,6 +93,11 @@ func Explore(max int) (Found, error) {
 		}
 		factories[around] = v.FactoryState
 		factories[around].HeadAt = 0
+		moved := slices.Clone(v.FactoryState.Moved) // before every lease, whichever surroundings that was granted in
+		for i := range moved {
+			moved[i].Seq = 0
+		}
+		factories[around].Moved = moved
 	}
 	x := explorer{host: w.Host, factories: factories, found: Found{Codes: map[models.Code]int{}, Kinds: map[string]int{}, Positions: map[string]int{}}}
 	// From the registration on, from a held run, a queued and a claimed ticket, from what each recovery is for, and from a completed
@@ -163,7 +168,7 @@ func (x *explorer) key(n *node) uint64 {
 	}
 	s.Cmd, s.Head, s.HeadAt, s.Custody.Digest, s.Custody.Turn.ConsumedAt = 0, models.Head{}, 0, models.Digest{}, 0
 	// Nothing stopped since any lease was granted or claimed: the surroundings stand as if they always had.
-	s.Lease.ClaimID, s.Lease.Fence, s.Lease.GrantedAt, s.Lease.ClaimedAt = "", 0, 0, 0
+	s.Lease.ClaimID, s.Lease.Fence, s.Lease.GrantedAt, s.Lease.GrantedOn, s.Lease.ClaimedOn = "", 0, 0, 0, 0
 	if !s.Lease.Live {
 		s.Lease.Owner = ""
 	}

@@ -88,23 +88,23 @@ func (r *run) stops(s *set, f factory, t *ticket, a Asked) {
 		"source/" + g.Source.Record: models.CodeSourceChanged, "configuration/" + g.Configuration.Record: models.CodeConfigurationChanged,
 		"scope/" + g.Scope.Record: models.CodeScopeChanged,
 	} {
-		s.when(f.stopped[name] > r.grantedAt, code)
+		s.when(f.stopped[name] > r.grantedOn, code)
 	}
-	s.when(t.settled.Version == 2 && (!f.policy.AllowUnavailableSourceObservations || f.stopped["observations"] > r.grantedAt), models.CodeSettingOff)
-	s.when(t.actions["refused_boundary"] != "" && (!f.policy.AllowPreAdmissionRecovery || f.stopped["pre-admission"] > r.grantedAt), models.CodeSettingOff)
+	s.when(t.settled.Version == 2 && (!f.policy.AllowUnavailableSourceObservations || f.stopped["observations"] > r.grantedOn), models.CodeSettingOff)
+	s.when(t.actions["refused_boundary"] != "" && (!f.policy.AllowPreAdmissionRecovery || f.stopped["pre-admission"] > r.grantedOn), models.CodeSettingOff)
 	if t.actions["readonly_observation"] != "" { // the strictest: no other revision of the policy, and still an administrator (ROBS-31)
 		s.when(!f.policy.AllowReadonlyObservationRecovery, models.CodeSettingOff)
 		s.when(f.policy.Revision != t.reading, models.CodeDigestStale)
 		s.when(f.member(r.actor) && !f.has(r.actor, models.RoleAdministrator), models.CodeAuthorityRevoked)
-		s.when(f.stopped["administrator/"+r.actor] > r.grantedAt, models.CodeAuthorityRevoked)
+		s.when(f.stopped["administrator/"+r.actor] > r.grantedOn, models.CodeAuthorityRevoked)
 	}
-	off := !f.policy.Enabled || f.stopped["policy"] > r.grantedAt
-	s.when(!off && f.narrowed(r.grantedAt, r.grantedAt.Until(r.expires)), models.CodeWindowInvalid)
+	off := !f.policy.Enabled || f.stopped["policy"] > r.grantedOn
+	s.when(!off && f.narrowed(r.grantedOn, r.grantedAt.Until(r.expires)), models.CodeWindowInvalid)
 }
 
 // own lists what keeps somebody from writing as the owner.
 func (r *run) own(s *set, f factory, a Asked, fence int64) {
-	mine := r.live && a.Actor == r.owner && fence == r.fence && f.stopped["worker/"+r.owner] <= r.claimedAt
+	mine := r.live && a.Actor == r.owner && fence == r.fence && f.stopped["worker/"+r.owner] <= r.claimedOn
 	s.when(!mine, models.CodeFenceLost)
 	s.when(mine && a.At >= r.inForce(a.Lease), models.CodeLeaseExpired)
 }

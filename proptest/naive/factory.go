@@ -15,20 +15,20 @@ type factory struct {
 	retired          map[string]bool
 	records          map[string]models.Record
 	rules            int64
-	stopped          map[string]models.Instant // when each thing last stopped holding
+	stopped          map[string]int // after which event each thing last stopped holding
 	windows          []window
 }
 
-// window is what the policy permitted from a time on.
+// window is what the policy permitted from an event on.
 type window struct {
-	at      models.Instant
+	after   int
 	seconds models.Seconds
 }
 
 // narrowed reports whether the policy came to permit less than a window of so many seconds after it was granted.
-func (f factory) narrowed(granted models.Instant, seconds models.Seconds) bool {
+func (f factory) narrowed(granted int, seconds models.Seconds) bool {
 	for i, w := range f.windows {
-		if i > 0 && w.at > granted && w.seconds < f.windows[i-1].seconds && w.seconds < seconds {
+		if i > 0 && w.after > granted && w.seconds < f.windows[i-1].seconds && w.seconds < seconds {
 			return true
 		}
 	}
@@ -37,21 +37,21 @@ func (f factory) narrowed(granted models.Instant, seconds models.Seconds) bool {
 
 func (m *Model) factory() factory {
 	f := factory{principals: map[string]models.Principal{}, profiles: map[string]models.Profile{}, retired: map[string]bool{},
-		records: map[string]models.Record{}, stopped: map[string]models.Instant{}, rules: 1}
+		records: map[string]models.Record{}, stopped: map[string]int{}, rules: 1}
 	for _, h := range m.Factory {
 		switch e := h.Event.(type) {
 		case models.FactoryCreated:
 			f.created, f.fixture = true, e.Fixture
 		case models.PolicyPut:
 			if f.policy.Enabled && !e.Policy.Enabled {
-				f.stopped["policy"] = h.At
+				f.stopped["policy"] = h.After
 			}
-			f.windows = append(f.windows, window{h.At, e.Policy.MaxValidForSeconds})
+			f.windows = append(f.windows, window{h.After, e.Policy.MaxValidForSeconds})
 			if f.policy.AllowUnavailableSourceObservations && !e.Policy.AllowUnavailableSourceObservations {
-				f.stopped["observations"] = h.At
+				f.stopped["observations"] = h.After
 			}
 			if f.policy.AllowPreAdmissionRecovery && !e.Policy.AllowPreAdmissionRecovery {
-				f.stopped["pre-admission"] = h.At
+				f.stopped["pre-admission"] = h.After
 			}
 			f.policy = e.Policy
 		case models.PrincipalPut:
@@ -59,7 +59,7 @@ func (m *Model) factory() factory {
 			f.principals[e.Principal.ID] = e.Principal
 			for name, role := range map[string]string{"actor/": models.RoleOperator, "administrator/": models.RoleAdministrator, "worker/": models.RoleWorker} {
 				if !before.Removed && slices.Contains(before.Roles, role) && !f.has(e.Principal.ID, role) {
-					f.stopped[name+e.Principal.ID] = h.At
+					f.stopped[name+e.Principal.ID] = h.After
 				}
 			}
 		case models.ProfileRegistered:
@@ -69,7 +69,7 @@ func (m *Model) factory() factory {
 		case models.RecordPut:
 			name := e.Record.Kind + "/" + e.Record.Name
 			if old, ok := f.records[name]; ok && old.Digest != e.Record.Digest {
-				f.stopped[name] = h.At
+				f.stopped[name] = h.After
 			}
 			f.records[name] = e.Record
 		case models.RulesActivated:

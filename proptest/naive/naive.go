@@ -14,11 +14,13 @@ import (
 	"github.com/forge-continuity/forge/models/canon"
 )
 
-// Happened is one event of a journal, with its row's time and actor.
+// Happened is one event of a journal, with its row's time and actor, and how many events of the factory there were by then, it
+// included.
 type Happened struct {
 	At    models.Instant
 	Actor string
 	Event models.Event
+	After int
 }
 
 // Asked is a command as it arrives, and what surrounds it.
@@ -78,8 +80,9 @@ func (m *Model) Accept(a Asked, events []models.Event) {
 	key, content := said(a)
 	m.Said[key] = content
 	for _, e := range events {
-		h := Happened{At: a.At, Actor: a.Actor, Event: e}
+		h := Happened{At: a.At, Actor: a.Actor, Event: e, After: len(m.Factory)}
 		if models.ForFactory(a.Command) {
+			h.After++
 			m.Factory = append(m.Factory, h)
 		} else {
 			m.Run = append(m.Run, h)
@@ -203,26 +206,44 @@ func role(c models.Command) string {
 
 func same(a, b any) bool { return bytes.Equal(canon.MustMarshal(a), canon.MustMarshal(b)) }
 
-// Load is a model of journals that were accepted before.
+// Load is a model of journals that were accepted before, in the order in which that was: a run's command names the row of the
+// factory's journal that stood.
 func Load(factory string, factoryRows, rows []models.Row) (*Model, error) {
 	m := New(factory)
-	for _, list := range [][]models.Row{factoryRows, rows} {
-		for i := 0; i < len(list); {
-			first := list[i]
-			c, err := models.DecodeCommand(first.CommandName, first.Command)
+	next := func(list []models.Row) ([]models.Row, error) {
+		first := list[0]
+		c, err := models.DecodeCommand(first.CommandName, first.Command)
+		if err != nil {
+			return nil, err
+		}
+		var events []models.Event
+		for _, r := range list[:first.N] {
+			e, err := models.DecodeEvent(r.Kind, r.Payload)
 			if err != nil {
 				return nil, err
 			}
-			var events []models.Event
-			for range first.N {
-				e, err := models.DecodeEvent(list[i].Kind, list[i].Payload)
-				if err != nil {
-					return nil, err
-				}
-				events = append(events, e)
-				i++
+			events = append(events, e)
+		}
+		m.Accept(Asked{Actor: first.Actor, ID: first.CommandID, Command: c, At: first.At}, events)
+		return list[first.N:], nil
+	}
+	for len(factoryRows)+len(rows) > 0 {
+		ran := false
+		if len(rows) > 0 {
+			env, err := models.OpenEnv(rows[0].Env)
+			if err != nil {
+				return nil, err
 			}
-			m.Accept(Asked{Actor: first.Actor, ID: first.CommandID, Command: c, At: first.At}, events)
+			ran = env.FactoryHead.Seq <= int64(len(m.Factory))
+		}
+		var err error
+		if ran {
+			rows, err = next(rows)
+		} else {
+			factoryRows, err = next(factoryRows)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	return m, nil

@@ -45,7 +45,7 @@ func (r *run) boundaryHolds(f factory, t *ticket, review models.Review, a Asked)
 	s.when(t.claims == 0, models.CodeClaimHistoryIncomplete)
 	s.when(!(t.state == "queued" || t.state == "refused" || t.state == "held" && t.actions["refused_boundary"] != ""), models.CodeTicketUncertain)
 	s.when(t.turns > 1, models.CodeNotFirstRequest)
-	s.when(t.other || f.stopped["source/"+r.registration.Source.Record] > r.grantedAt, models.CodeLaterActivity)
+	s.when(t.other || f.stopped["source/"+r.registration.Source.Record] > r.grantedOn, models.CodeLaterActivity)
 	sent := models.RequestIssued{}
 	if r.request != nil {
 		sent = *r.request

@@ -37,7 +37,8 @@ type verification struct {
 // run is what the run's events come to.
 type run struct {
 	grantedAt    models.Instant // of the newest lease
-	claimedAt    models.Instant // by the newest claim
+	grantedOn    int            // how many events of the factory there were by then
+	claimedOn    int            // and by the newest claim
 	rows         int
 	actor        string
 	registration *models.Registration
@@ -111,9 +112,9 @@ func (r *run) happen(h Happened) {
 		g := e.Registration
 		r.actor, r.registration, r.attempt, r.rounds = e.Actor, &g, g.Attempt, g.CompletedRounds
 	case models.LeaseGranted:
-		r.live, r.waiting, r.expires, r.requestID, r.grantedAt = false, true, e.ExpiresAt, e.RequestID, h.At
+		r.live, r.waiting, r.expires, r.requestID, r.grantedAt, r.grantedOn = false, true, e.ExpiresAt, e.RequestID, h.At, h.After
 	case models.ClaimTaken:
-		r.live, r.waiting, r.owner, r.fence, r.claimedAt = true, false, h.Actor, e.Fence, h.At
+		r.live, r.waiting, r.owner, r.fence, r.claimedOn = true, false, h.Actor, e.Fence, h.After
 		r.expires, r.requestID = e.ExpiresAt, e.RequestID
 		if r.verified.state != "claimed" {
 			r.pool = "" // whoever verifies takes nothing from the pool that the run was handed to

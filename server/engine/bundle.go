@@ -460,8 +460,12 @@ func (c *checker) receipts() error {
 		if err != nil {
 			return err
 		}
+		env, err := models.OpenEnv(rows[0].Env)
+		if err != nil {
+			return err
+		}
 		for j, r := range rows {
-			s = kernel.Fold(s, r, events[j])
+			s = kernel.Fold(s, r, events[j], env.FactoryHead.Seq)
 		}
 		fault := func(what string) error {
 			return models.Refuse(models.CodeJournalBroken, models.D("seq", rows[0].Seq), models.D("what", what))
@@ -515,19 +519,21 @@ func decodeCommandRows(rows []models.Row) (models.Command, []models.Event, error
 // or bytes were erased, the admission is counted and the reconstruction is not.
 func (c *checker) admissions(ctx context.Context) error {
 	s := kernel.State{Factory: c.bundle.Factory, Run: c.bundle.Run}
+	var env models.Env
 	for _, r := range c.bundle.Rows {
 		e, err := models.DecodeEvent(r.Kind, r.Payload)
 		if err != nil {
 			return err
 		}
+		if r.I == 0 {
+			if env, err = models.OpenEnv(r.Env); err != nil {
+				return err
+			}
+		}
 		before := s
-		s = kernel.Fold(s, r, e)
+		s = kernel.Fold(s, r, e, env.FactoryHead.Seq)
 		if r.I != 0 {
 			continue
-		}
-		env, err := models.OpenEnv(r.Env)
-		if err != nil {
-			return err
 		}
 		if env.Reproduction != nil {
 			c.refused++
