@@ -158,8 +158,12 @@ func TestALostOwnerStaysLost(t *testing.T) {
 // their times. The same of a worker's role and its claim.
 func TestAStopBeforeTheGrantIsNoStop(t *testing.T) {
 	w := world.Held()
-	w.Policy(func(p *models.Policy) { p.Enabled, p.AllowUnavailableSourceObservations, p.MaxValidForSeconds = false, false, 60 })
-	w.Policy(func(p *models.Policy) { p.Enabled, p.AllowUnavailableSourceObservations, p.MaxValidForSeconds = true, true, 3600 })
+	w.Policy(func(p *models.Policy) {
+		p.Enabled, p.AllowUnavailableSourceObservations, p.MaxValidForSeconds = false, false, 60
+	})
+	w.Policy(func(p *models.Policy) {
+		p.Enabled, p.AllowUnavailableSourceObservations, p.MaxValidForSeconds = true, true, 3600
+	})
 	for _, kind := range []string{models.RecordSource, models.RecordConfiguration, models.RecordScope} {
 		w.Record(kind, "moved")
 		w.Record(kind, kind)
