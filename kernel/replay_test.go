@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"testing"
@@ -29,6 +30,60 @@ func stoodOn(t *testing.T, rows []models.Row, r models.Row) int64 {
 		t.Fatal(err)
 	}
 	return env.FactoryHead.Seq
+}
+
+// A state is shared by who remembers it, so folding on from it changes neither it nor what was folded on from it before; and it is
+// what its text says, so nothing of it stands outside that.
+func TestStatesMayBeShared(t *testing.T) {
+	w := world.Everything()
+	s := kernel.State{Factory: world.Factory, Run: world.Run}
+	var states []kernel.State
+	var texts [][]byte
+	keep := func(s kernel.State) { states, texts = append(states, s), append(texts, s.Encode()) }
+	var events []models.Event
+	for _, r := range w.Rows {
+		e, err := models.DecodeEvent(r.Kind, r.Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := s
+		s = kernel.Fold(before, r, e, 1)
+		keep(s)
+		for _, other := range events {
+			keep(kernel.Fold(before, r, other, 1))
+		}
+		events = append(events, e)
+	}
+	r := w.Rows[len(w.Rows)-1]
+	for n := range int64(3) { // so many that a list has room behind its end
+		s = kernel.Fold(s, r, models.CommandStarted{Number: 100 + n}, 1)
+	}
+	keep(kernel.Fold(s, r, models.CommandStarted{Number: 103}, 1))
+	keep(kernel.Fold(s, r, models.CommandStarted{Number: 104}, 1))
+	for i, s := range states {
+		if !bytes.Equal(s.Encode(), texts[i]) {
+			t.Fatalf("state %d was changed by folding on", i)
+		}
+	}
+	written(t, reflect.TypeFor[kernel.State]())
+}
+
+// written fails for a field that no text holds.
+func written(t *testing.T, typ reflect.Type) {
+	switch typ.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		written(t, typ.Elem())
+	case reflect.Struct:
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			if tag := f.Tag.Get("json"); tag == "" || tag[0] == '-' {
+				t.Errorf("%s.%s stands in no text", typ, f.Name)
+			}
+			written(t, f.Type)
+		}
+	case reflect.Map, reflect.Interface, reflect.Func, reflect.Chan:
+		t.Errorf("%s in a state", typ)
+	}
 }
 
 // K1: one by one, all at once, and out of the cache in between.

@@ -77,7 +77,8 @@ type Screener interface {
 func New(store Store, sandbox Sandbox, build string, log *slog.Logger) *Engine {
 	kind, major := store.Kind()
 	_, catalogue := sandbox.Catalogue()
-	return &Engine{store: store, sandbox: sandbox, log: log, turns: newRecalled[models.Reconstruction](), requests: newRecalled[models.Reproduction](), found: newRecalled[models.Screening](), host: models.Host{
+	return &Engine{store: store, sandbox: sandbox, log: log, turns: newRecalled[models.Reconstruction](recallEntries),
+		requests: newRecalled[models.Reproduction](recallEntries), found: newRecalled[models.Screening](recallEntries), host: models.Host{
 		Build: build, Catalogue: catalogue, Module: sandbox.Module(), Rules: kernel.CurrentRules(), Store: kind, StoreMajor: major,
 	}}
 }
@@ -215,7 +216,7 @@ func (e *Engine) transact(ctx context.Context, caller Caller, run, id string, c 
 		if err != nil {
 			return nil, err
 		}
-		w := &Write{Rows: rows, State: after.Encode(), Rules: f.Rules, Receipt: receipt}
+		w := &Write{Rows: rows, State: encode(after), Rules: f.Rules, Receipt: receipt}
 		w.stand(after, inForce(s, after, l.Lease))
 		for _, k := range kernel.OnceKeys(events) {
 			w.Once = append(w.Once, Once(k))
@@ -426,7 +427,12 @@ func decodeFactory(factory string, c Cached) (models.Factory, error) {
 
 // factories are states of factories that were read, by the digest of their bytes, of which each is a pure function. Every command
 // reads its factory's and hardly any changes it: reading it took an eighth of an append. Nobody changes one: the kernel makes another.
-var factories = newRecalled[models.Factory]()
+var factories = newRecalled[models.Factory](recallEntries)
+
+// states are likewise those of runs: what an append wrote is what the next one of the run reads. One takes some 20 KiB.
+var states = newRecalled[kernel.State](stateEntries)
+
+const stateEntries = 1024
 
 func decode(factory, run string, fc, rc Cached) (models.Factory, kernel.State, error) {
 	f, err := decodeFactory(factory, fc)
@@ -439,11 +445,23 @@ func decode(factory, run string, fc, rc Cached) (models.Factory, kernel.State, e
 	if rc.Rules > kernel.CurrentRules() {
 		return f, kernel.State{}, models.Refuse(models.CodeRulesNewer, models.D("rules", rc.Rules))
 	}
+	key := models.PlainDigest(rc.State)
+	if s, ok := states.get(key); ok {
+		return f, *s, nil
+	}
 	s, err := kernel.DecodeState(rc.State)
 	if err != nil {
 		return f, s, &unreadable{factory: factory, run: run, cause: err}
 	}
+	states.put(key, &s)
 	return f, s, nil
+}
+
+// encode is the text of a state, which is remembered as what that text says (kernel, K1).
+func encode(s kernel.State) []byte {
+	text := s.Encode()
+	states.put(models.PlainDigest(text), &s)
+	return text
 }
 
 // outcome turns a store's sentinels into refusals; everything else stays as it is.

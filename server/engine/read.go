@@ -192,24 +192,41 @@ func (e *Engine) recount(ctx context.Context, factory string, v view) (models.Re
 	return n, nil
 }
 
-// scan yields the rows up to and including the one numbered last.
+// scan yields the rows up to and including the one numbered last. The next page is read while this one is worked on.
 func (e *Engine) scan(ctx context.Context, factory, run string, last int64, failed *error) iter.Seq[models.Row] {
+	type page struct {
+		rows []models.Row
+		err  error
+	}
 	return func(yield func(models.Row) bool) {
-		for from := int64(1); from <= last; {
-			rows, err := e.store.Rows(ctx, factory, run, from, min(pageRows, last-from+1))
-			if err != nil {
-				*failed = e.outcome(err)
+		ctx, stop := context.WithCancel(ctx)
+		pages := make(chan page, 1)
+		go func() {
+			defer close(pages)
+			for from := int64(1); from <= last; {
+				rows, err := e.store.Rows(ctx, factory, run, from, min(pageRows, last-from+1))
+				pages <- page{rows, err} // is always taken, so that an error never looks like the end
+				if err != nil || len(rows) == 0 {
+					return
+				}
+				from += int64(len(rows))
+			}
+		}()
+		defer func() {
+			stop()
+			for range pages { // nobody reads the store for this any more
+			}
+		}()
+		for p := range pages {
+			if p.err != nil {
+				*failed = e.outcome(p.err)
 				return
 			}
-			for _, r := range rows {
+			for _, r := range p.rows {
 				if !yield(r) {
 					return
 				}
 			}
-			if len(rows) == 0 {
-				return
-			}
-			from += int64(len(rows))
 		}
 	}
 }

@@ -18,6 +18,7 @@ const recallEntries = 256
 // recovery reconstructs anew (rules O19). Policy, profile, people and time are judged at each read and are in no entry. It is the
 // node's own, and losing it costs time only.
 type recalled[T any] struct {
+	most    int
 	mu      sync.Mutex
 	entries map[models.Digest]*list.Element
 	order   *list.List // the newest in front
@@ -28,8 +29,8 @@ type remembered[T any] struct {
 	value *T
 }
 
-func newRecalled[T any]() *recalled[T] {
-	return &recalled[T]{entries: map[models.Digest]*list.Element{}, order: list.New()}
+func newRecalled[T any](most int) *recalled[T] {
+	return &recalled[T]{most: most, entries: map[models.Digest]*list.Element{}, order: list.New()}
 }
 
 // get returns what was kept under the key. It is shared: nobody changes it.
@@ -58,7 +59,7 @@ func (r *recalled[T]) put(key models.Digest, value *T) {
 		return
 	}
 	r.entries[key] = r.order.PushFront(remembered[T]{key, value})
-	if r.order.Len() > recallEntries {
+	if r.order.Len() > r.most {
 		last := r.order.Back()
 		delete(r.entries, last.Value.(remembered[T]).key)
 		r.order.Remove(last)

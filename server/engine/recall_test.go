@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -48,5 +49,26 @@ func TestFactoryIsReadOnce(t *testing.T) {
 	do(read(), "record", models.PutRecord{Digest: models.PlainDigest(nil), Kind: models.RecordSource, Name: "main"})
 	if !bytes.Equal(kernel.EncodeFactory(read()), c.State) {
 		t.Error("a command changed what is remembered")
+	}
+}
+
+// What an append wrote is what the next one reads, without being decoded; other text is other state.
+func TestRunStateIsReadOnce(t *testing.T) {
+	s := kernel.State{Factory: "f", Run: "r", Head: models.Head{Seq: 1, Hash: models.PlainDigest(nil)}}
+	text := encode(s)
+	_, got, err := decode("f", "r", Cached{}, Cached{Head: s.Head, State: text})
+	if err != nil || !bytes.Equal(got.Encode(), text) {
+		t.Fatalf("%v %s", err, got.Encode())
+	}
+	if _, ok := states.get(models.PlainDigest(text)); !ok {
+		t.Error("it is not remembered")
+	}
+	other := bytes.Replace(text, []byte(`"cmd":0`), []byte(`"cmd":7`), 1)
+	if _, got, err = decode("f", "r", Cached{}, Cached{Head: s.Head, State: other}); err != nil || got.Cmd != 7 {
+		t.Fatalf("%v %d", err, got.Cmd)
+	}
+	var u *unreadable
+	if _, _, err = decode("f", "r", Cached{}, Cached{Head: s.Head, State: append(text, ' ')}); !errors.As(err, &u) {
+		t.Fatalf("bytes that are not canonical: %v", err)
 	}
 }
