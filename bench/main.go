@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"time"
@@ -52,10 +53,23 @@ func main() {
 	seconds := flag.Float64("seconds", 2, "time for each line")
 	only := flag.String("only", "", "only the parts whose name has this in it")
 	large := flag.Int64("large", 0, "measure growth again with so many rows in the table")
+	profile := flag.String("cpuprofile", "", "write a profile of this process, which holds all sides but the server's own, to the file")
 	flag.Parse()
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err == nil {
+			err = pprof.StartCPUProfile(f)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		defer pprof.StopCPUProfile()
+	}
 	b := &bench{large: *large, ctx: context.Background(), base: *at, time: time.Duration(*seconds * float64(time.Second)), only: *only}
 	if err := b.run(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
+		pprof.StopCPUProfile()
 		os.Exit(1)
 	}
 }

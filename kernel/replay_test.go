@@ -2,11 +2,13 @@ package kernel_test
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"os"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/forge-continuity/forge/kernel"
@@ -70,19 +72,63 @@ func TestStatesMayBeShared(t *testing.T) {
 
 // written fails for a field that no text holds.
 func written(t *testing.T, typ reflect.Type) {
-	switch typ.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Array:
-		written(t, typ.Elem())
-	case reflect.Struct:
+	eachStruct(typ, func(typ reflect.Type) {
 		for i := range typ.NumField() {
-			f := typ.Field(i)
-			if tag := f.Tag.Get("json"); tag == "" || tag[0] == '-' {
+			if f := typ.Field(i); f.Tag.Get("json") == "" || strings.HasPrefix(f.Tag.Get("json"), "-") {
 				t.Errorf("%s.%s stands in no text", typ, f.Name)
 			}
-			written(t, f.Type)
+		}
+	})
+}
+
+// eachStruct calls f for each struct that a value of the type is made of.
+func eachStruct(typ reflect.Type, f func(reflect.Type)) {
+	switch typ.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		eachStruct(typ.Elem(), f)
+	case reflect.Struct:
+		f(typ)
+		for i := range typ.NumField() {
+			eachStruct(typ.Field(i).Type, f)
 		}
 	case reflect.Map, reflect.Interface, reflect.Func, reflect.Chan:
-		t.Errorf("%s in a state", typ)
+		panic(fmt.Sprintf("%s in a state", typ))
+	}
+}
+
+// Members stand in the order in which they are written: text in another order would have to be sorted at each row.
+func TestMembersRise(t *testing.T) {
+	types := map[reflect.Type]bool{reflect.TypeFor[kernel.State](): true, reflect.TypeFor[models.Factory](): true, reflect.TypeFor[models.Env](): true}
+	w := world.Everything()
+	for _, r := range slices.Concat(w.Rows, w.FactoryRows) {
+		e, err := models.DecodeEvent(r.Kind, r.Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		types[reflect.TypeOf(e)] = true
+		if r.I > 0 || r.CommandName == (models.Append{}).Verb() {
+			continue
+		}
+		c, err := models.DecodeCommand(r.CommandName, r.Command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		types[reflect.TypeOf(c)] = true
+	}
+	for typ := range types {
+		eachStruct(typ, func(typ reflect.Type) {
+			last := ""
+			for i := range typ.NumField() {
+				name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+				if name == "-" || name == "" {
+					continue
+				}
+				if name <= last {
+					t.Errorf("%s: %s is declared behind %s", typ, name, last)
+				}
+				last = name
+			}
+		})
 	}
 }
 

@@ -48,8 +48,8 @@ type State struct {
 	Lease         lease.State              `json:"lease"`
 	OriginalActor string                   `json:"original_actor"`
 	Pool          string                   `json:"pool"` // workers that a handoff names, empty for any
-	Registration  models.Registration      `json:"registration"`
 	Registered    models.Digest            `json:"registered"`
+	Registration  models.Registration      `json:"registration"`
 	Rounds        int64                    `json:"rounds"`
 	Rules         int64                    `json:"rules"`
 	Run           string                   `json:"run"`

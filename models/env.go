@@ -56,10 +56,10 @@ type Env struct {
 // Recount is what folding every row of the run again gave: the state is a cache that continuity never trusts.
 type Recount struct {
 	BrokenAt    int64  `json:"broken_at"`
+	Cached      string `json:"cached,omitzero"` // fingerprint of the cached state, by the build that wrote the row
 	Calls       int64  `json:"calls"`
 	Commands    int64  `json:"commands"`
-	Cached      string `json:"cached,omitzero"` // fingerprint of the cached state, by the build that wrote the row
-	Fingerprint string `json:"fingerprint"`     // of the state folded again, by the same build
+	Fingerprint string `json:"fingerprint"` // of the state folded again, by the same build
 	Head        Head   `json:"head"`
 	Requests    int64  `json:"requests"`
 }

@@ -249,8 +249,8 @@ type MigrationSettled struct {
 	Profile       string          `json:"profile"`
 	ProfileDigest Digest          `json:"profile_digest"`
 	Proof         Digest          `json:"proof"`
-	Response      Digest          `json:"response"`
 	RequestID     string          `json:"request_id"`
+	Response      Digest          `json:"response"`
 	Version       int64           `json:"version"`
 	Waived        []Finding       `json:"waived,omitzero"` // credentials found, each under a waiver that this spends
 	Witness       Digest          `json:"witness"`

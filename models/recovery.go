@@ -56,10 +56,10 @@ type RequestRequeued struct {
 type TicketHistory struct {
 	Checkpoint Digest `json:"checkpoint"`
 	Claims     int64  `json:"claims"`
-	Lost       Digest `json:"lost,omitzero"` // hash of the last agentic_tool_unknown row
 	Failed     int64  `json:"failed"`
 	Gap        int64  `json:"gap"` // the first row that is missing or cannot be read
 	Granted    int64  `json:"granted"`
+	Lost       Digest `json:"lost,omitzero"` // hash of the last agentic_tool_unknown row
 	Request    string `json:"request"`
 	Seal       Digest `json:"seal"`
 	Settled    int64  `json:"settled"`

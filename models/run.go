@@ -34,9 +34,9 @@ type Tokens struct {
 
 // Frozen is a factory record as the run froze it: "changed" means that the current record's digest differs.
 type Frozen struct {
+	Digest   Digest `json:"digest"`
 	Record   string `json:"record"`
 	Revision int64  `json:"revision"`
-	Digest   Digest `json:"digest"`
 }
 
 // Registration is everything about a run that never changes again (spec, introduction: task, source, user, configuration

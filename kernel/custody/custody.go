@@ -53,8 +53,8 @@ type Turn struct {
 	CallCount     int64          `json:"call_count"`
 	Calls         []Call         `json:"calls"`
 	Checkpoint    models.Digest  `json:"checkpoint"`
-	ConsumedAt    models.Instant `json:"consumed_at"`
 	ConsumeSeq    int64          `json:"consume_seq"`
+	ConsumedAt    models.Instant `json:"consumed_at"`
 	Later         int64          `json:"later"`
 	Partial       bool           `json:"partial"`
 	Provider      models.Digest  `json:"provider,omitzero"`
@@ -63,11 +63,11 @@ type Turn struct {
 	Request       int64          `json:"request"`
 	RequestSeq    int64          `json:"request_seq"`
 	Response      models.Digest  `json:"response"`
+	ResponseBytes int64          `json:"response_bytes"`
 	ResponseSeq   int64          `json:"response_seq"`
 	Settled       bool           `json:"settled"`
 	Tokens        models.Tokens  `json:"tokens"`
 	Void          bool           `json:"void"`
-	ResponseBytes int64          `json:"response_bytes"`
 	Wire          models.Digest  `json:"wire"`
 	WireBlob      models.Digest  `json:"wire_blob"`
 	WireLength    int64          `json:"wire_length"`
@@ -77,9 +77,9 @@ type Turn struct {
 type State struct {
 	Checkpoint    models.Digest `json:"checkpoint"`
 	CheckpointSeq int64         `json:"checkpoint_seq"`
-	Commands      []Command     `json:"commands"` // started, not finished, by number
 	CommandCount  int64         `json:"command_count"`
-	Digest        models.Digest `json:"digest"` // running, over every custody row
+	Commands      []Command     `json:"commands"` // started, not finished, by number
+	Digest        models.Digest `json:"digest"`   // running, over every custody row
 	Turn          Turn          `json:"turn"`
 }
 

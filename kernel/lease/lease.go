@@ -19,10 +19,10 @@ type State struct {
 	ClaimedOn int64          `json:"claimed_on"`
 	ExpiresAt models.Instant `json:"expires_at"`
 	Fence     int64          `json:"fence"`
+	Granted   bool           `json:"granted"` // a window stands that nobody has claimed
 	GrantedAt models.Instant `json:"granted_at"`
 	GrantedOn int64          `json:"granted_on"`
-	Granted   bool           `json:"granted"` // a window stands that nobody has claimed
-	Live      bool           `json:"live"`    // the claim was not ended by a row; expiry may have ended it
+	Live      bool           `json:"live"` // the claim was not ended by a row; expiry may have ended it
 	Owner     string         `json:"owner"`
 	RequestID string         `json:"request_id"`
 }

@@ -39,21 +39,20 @@ const (
 // RecoveryRevision the policy revision that it was reviewed under.
 type Ticket struct {
 	Carried             models.Digest `json:"carried,omitzero"`
-	LostTurn            int64         `json:"lost_turn,omitzero"`
-	ReadonlyObservation string        `json:"readonly_observation,omitzero"`
-	RecoveryRevision    int64         `json:"recovery_revision,omitzero"`
-	Witness             models.Digest `json:"witness,omitzero"`
 	Claims              int64         `json:"claims,omitzero"`
 	Derived             models.Digest `json:"derived"`
 	FailedSeq           int64         `json:"failed_seq,omitzero"`
 	Fixture             bool          `json:"fixture"`
-	Graph               models.Digest `json:"graph"`
 	GrantSeq            int64         `json:"grant_seq"`
+	Graph               models.Digest `json:"graph"`
 	Later               int64         `json:"later,omitzero"`
+	LostTurn            int64         `json:"lost_turn,omitzero"`
 	NeverClaimed        string        `json:"never_claimed,omitzero"`
 	Other               int64         `json:"other,omitzero"`
 	PolicyRevision      int64         `json:"policy_revision"`
 	Profile             string        `json:"profile"`
+	ReadonlyObservation string        `json:"readonly_observation,omitzero"`
+	RecoveryRevision    int64         `json:"recovery_revision,omitzero"`
 	RefusedBoundary     string        `json:"refused_boundary,omitzero"`
 	RefusedTurn         int64         `json:"refused_turn,omitzero"`
 	RequestID           string        `json:"request_id"`
@@ -62,6 +61,7 @@ type Ticket struct {
 	State               string        `json:"state"`
 	Turns               int64         `json:"turns"`
 	Version             int64         `json:"version"`
+	Witness             models.Digest `json:"witness,omitzero"`
 }
 
 // Outstanding reports whether generic ways on must wait for this ticket (T2).
