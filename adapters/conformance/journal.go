@@ -73,7 +73,8 @@ func runIsOpened(ctx context.Context, w *World) error {
 		return err
 	}
 	_, err = w.A.Run(ctx, w.Factory, "r")
-	if err := wantErr("a run that was never opened", err, engine.ErrNotFound); err != nil {
+	_, beside := w.A.Stand(ctx, w.Factory, "r")
+	if err := first(wantErr("a run that was never opened", err, engine.ErrNotFound), wantErr("it beside its factory", beside, engine.ErrNotFound)); err != nil {
 		return err
 	}
 	called := false

@@ -445,6 +445,17 @@ func (h naiveHandle) Run(ctx context.Context, factory, run string) (engine.RunIn
 	return out, nil
 }
 
+func (h naiveHandle) Stand(ctx context.Context, factory, run string) (out engine.Standing, err error) {
+	if out.Factory, err = h.Factory(ctx, factory); err != nil {
+		return engine.Standing{}, err
+	}
+	if out.Run, err = h.Run(ctx, factory, run); err != nil {
+		return engine.Standing{}, err
+	}
+	out.Now, err = h.Now(ctx)
+	return out, err
+}
+
 func (h naiveHandle) OpenRun(ctx context.Context, factory, run, opener string, salt [32]byte) (engine.RunInfo, error) {
 	unlock, err := h.read(ctx)
 	if err == nil {

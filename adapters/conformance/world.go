@@ -175,6 +175,21 @@ func (w *World) look(ctx context.Context, s engine.Store, run string) (picture, 
 		p.Rows, e = s.Rows(ctx, w.Factory, run, 1, 1000)
 		see(e)
 	}
+	if run != "" {
+		both, e := s.Stand(ctx, w.Factory, run)
+		if see(e); e == nil {
+			see(want("a run beside its factory", both.Run, p.Info))
+			own, e := s.Factory(ctx, w.Factory)
+			see(e)
+			see(want("a factory beside a run", both.Factory, own))
+		}
+		before, e1 := s.Now(ctx)
+		again, e2 := s.Stand(ctx, w.Factory, run)
+		after, e3 := s.Now(ctx)
+		if see(errors.Join(e1, e2, e3)); err == nil && (again.Now < before || again.Now > after) {
+			see(fmt.Errorf("the clock beside a run is %d, between %d and %d", again.Now, before, after))
+		}
+	}
 	p.Work, e = s.Work(ctx, w.Factory, "", 1000)
 	see(e)
 	p.Pending, e = s.Pending(ctx, w.Factory)

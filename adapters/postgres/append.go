@@ -39,6 +39,7 @@ const (
 	trySharedSQL    = `SELECT pg_try_advisory_xact_lock_shared` + factoryLock
 	claimFactorySQL = `INSERT INTO factories (factory, head_seq, head_hash, head_at, rules) VALUES ($1, 0, decode(repeat('00', 32), 'hex'), 0, 0) ON CONFLICT DO NOTHING`
 	factoryColumns  = `f.head_seq, f.head_hash, f.head_at, f.rules, f.state`
+	standSQL        = `SELECT ` + clock + `, ` + factoryColumns + `, ` + runColumns + ` FROM factories f JOIN runs r ON r.factory = f.factory WHERE f.factory = $1 AND r.run = $2`
 	loadFactorySQL  = `SELECT ` + factoryColumns + ` FROM factories f WHERE f.factory = $1`
 	newestSQL       = `SELECT coalesce(max(head_at), 0) FROM runs WHERE factory = $1`
 	runColumns      = `r.salt, r.opener, r.head_seq, r.head_hash, r.head_at, r.rules, r.state, r.lease_expires`
@@ -76,7 +77,6 @@ const (
 	putFactoryStateSQL = `UPDATE factories SET state = $2, rules = $3 WHERE factory = $1`
 	revokeSQL          = `UPDATE tokens SET revoked = true WHERE factory = $1 AND principal = $2`
 	putLeaseSQL        = `UPDATE runs SET lease_expires = $3, reclaim = $4, outstanding = $5, verify = $6 WHERE factory = $1 AND run = $2`
-	putOnceSQL         = `INSERT INTO once_keys (factory, run, kind, key) VALUES ($1, $2, $3, $4)`
 	// Under the lock of the run's row nobody else puts or removes its blobs, so what the statement sees is what is there.
 	putBlobSQL = `WITH had AS (SELECT FROM blobs WHERE factory = $1 AND run = $2 AND digest = $3), put AS (
 			INSERT INTO blobs AS b (factory, run, digest, data, put_at, encoding) VALUES ($1, $2, $3, $4, $5, $6)
@@ -85,7 +85,6 @@ const (
 	putQueueSQL = `INSERT INTO queue AS q (factory, run, request, pool, expires, entered_at) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (factory, run) DO UPDATE SET request = excluded.request, pool = excluded.pool, expires = excluded.expires,
 		entered_at = CASE WHEN q.request = excluded.request THEN q.entered_at ELSE excluded.entered_at END`
-	dropQueueSQL = `DELETE FROM queue WHERE factory = $1 AND run = $2`
 )
 
 // The statements that a whole group shares.
@@ -100,6 +99,8 @@ var (
 			"text", "text", "bytea", "bytea", "bytea", "bytea"}, "")
 	putReceipts = newMany(`INSERT INTO receipts (factory, space, key_run, id, run, digest, actor, body) VALUES `,
 		[]string{"text", "text", "text", "text", "text", "bytea", "text", "bytea"}, "")
+	putOnces  = newMany(`INSERT INTO once_keys (factory, run, kind, key) VALUES `, []string{"text", "text", "text", "text"}, "")
+	dropQueue = newMany(`DELETE FROM queue AS q USING (VALUES `, []string{"text", "text"}, `) AS v (factory, run) WHERE q.factory = v.factory AND q.run = v.run`)
 	// All three for the one row of one command, as most appends are.
 	putOneSQL = `WITH head AS (` + putHeads.text(1, 0) + `), receipt AS (` + putReceipts.text(1, len(putHeads.types)) + `) ` +
 		putRows.text(1, len(putHeads.types)+len(putReceipts.types))
@@ -412,7 +413,7 @@ func (p *part) loadMissing(b *pgx.Batch) {
 // commit.
 func write(ctx context.Context, conn *pgxpool.Conn, parts []*part) error {
 	b := &pgx.Batch{}
-	var heads, rows []any
+	var heads, rows, once, gone []any
 	var receipts []engine.Receipt
 	for _, p := range parts {
 		w := p.write
@@ -439,13 +440,17 @@ func write(ctx context.Context, conn *pgxpool.Conn, parts []*part) error {
 				join(r.Blobs), r.CommandID, r.CommandName, whole(r.Command), whole(r.Env), r.Prev[:], r.Hash[:])
 		}
 		for _, o := range w.Once {
-			b.Queue(putOnceSQL, p.locks.Factory, p.locks.Run, o.Kind, o.Key)
+			once = append(once, p.locks.Factory, p.locks.Run, o.Kind, o.Key)
 		}
 		if w.Receipt.Key.ID != "" {
 			receipts = append(receipts, w.Receipt)
 		}
-		p.putQueue(b)
+		if p.putQueue(b) {
+			gone = append(gone, p.locks.Factory, p.locks.Run)
+		}
 	}
+	putOnces.queue(b, once)
+	dropQueue.queue(b, gone)
 	saved := receiptValues(receipts)
 	if len(heads) == len(putHeads.types) && len(saved) == len(putReceipts.types) && len(rows) == len(putRows.types) {
 		b.Queue(putOneSQL, slices.Concat(heads, saved, rows)...)
@@ -501,18 +506,19 @@ func (p *part) putHead(b *pgx.Batch, heads []any) []any {
 	return append(heads, factory, run, head.Seq, head.Hash[:], head.At, w.Rules, w.State, w.Lease, w.Reclaim, w.Outstanding, w.Verify)
 }
 
-// putQueue changes the run's entry, if that is another than stands.
-func (p *part) putQueue(b *pgx.Batch) {
+// putQueue changes the run's entry, if that is another than stands, and reports whether it is to go.
+func (p *part) putQueue(b *pgx.Batch) (gone bool) {
 	switch q := p.write.Queue; {
 	case p.locks.Run == "", q == nil && p.queued == nil, q != nil && p.queued != nil && *q == *p.queued:
 	case q == nil:
-		b.Queue(dropQueueSQL, p.locks.Factory, p.locks.Run)
+		return true
 	default:
 		b.Queue(putQueueSQL, p.locks.Factory, p.locks.Run, q.Request, q.Pool, q.Expires, p.loaded.Now)
 		if p.queued == nil || p.queued.Request != q.Request || p.queued.Pool != q.Pool {
 			b.Queue(notifySQL, p.locks.Factory)
 		}
 	}
+	return false
 }
 
 // receiptValues are receipts in the order of their keys: of two groups that bring the same ids of a factory the second waits

@@ -68,6 +68,18 @@ func (s *Store) Run(ctx context.Context, factory, run string) (engine.RunInfo, e
 	return r, nil
 }
 
+// Stand implements engine.Journal.
+func (s *Store) Stand(ctx context.Context, factory, run string) (engine.Standing, error) {
+	var out engine.Standing
+	c := &out.Factory
+	var err error
+	out.Run, err = scanRun(s.pool.QueryRow(ctx, standSQL, factory, run), run, &out.Now, &c.Head.Seq, (*digest)(&c.Head.Hash), &c.At, &c.Rules, (*some)(&c.State))
+	if err != nil {
+		return engine.Standing{}, storeError("read run "+run+" and its factory", err)
+	}
+	return out, nil
+}
+
 // OpenRun implements engine.Journal. An opener that comes second waits for the first, then reads its run.
 func (s *Store) OpenRun(ctx context.Context, factory, run, opener string, salt [32]byte) (engine.RunInfo, error) {
 	const text = `INSERT INTO runs (factory, run, salt, opener, head_seq, head_hash, head_at, rules, lease_expires, reclaim, outstanding)

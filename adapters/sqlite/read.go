@@ -71,6 +71,18 @@ func (s *Store) Run(ctx context.Context, factory, run string) (engine.RunInfo, e
 	return r, nil
 }
 
+// Stand implements engine.Journal. A trip costs nothing here.
+func (s *Store) Stand(ctx context.Context, factory, run string) (out engine.Standing, err error) {
+	if out.Factory, err = s.Factory(ctx, factory); err != nil {
+		return engine.Standing{}, err
+	}
+	if out.Run, err = s.Run(ctx, factory, run); err != nil {
+		return engine.Standing{}, err
+	}
+	out.Now, err = s.Now(ctx)
+	return out, err
+}
+
 // OpenRun implements engine.Journal.
 func (s *Store) OpenRun(ctx context.Context, factory, run, opener string, salt [32]byte) (engine.RunInfo, error) {
 	const text = `INSERT INTO runs (factory, run, salt, opener, head_seq, head_hash, head_at, rules, lease_expires, reclaim, outstanding)

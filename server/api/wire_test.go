@@ -274,11 +274,11 @@ type keeping struct {
 	ids []string
 }
 
-func (k *keeping) Run(ctx context.Context, factory, run string) (engine.RunInfo, error) {
+func (k *keeping) Stand(ctx context.Context, factory, run string) (engine.Standing, error) {
 	k.mu.Lock()
 	k.ids = append(k.ids, run)
 	k.mu.Unlock()
-	return k.Store.Run(ctx, factory, run)
+	return k.Store.Stand(ctx, factory, run)
 }
 
 // Fiber reuses the buffers of a connection: ids kept from three requests stay what they were only because the app is made

@@ -79,8 +79,8 @@ func New(store Store, sandbox Sandbox, build string, log *slog.Logger) *Engine {
 	_, catalogue := sandbox.Catalogue()
 	return &Engine{store: store, sandbox: sandbox, log: log, turns: newRecalled[models.Reconstruction](recallEntries),
 		requests: newRecalled[models.Reproduction](recallEntries), found: newRecalled[models.Screening](recallEntries), host: models.Host{
-		Build: build, Catalogue: catalogue, Module: sandbox.Module(), Rules: kernel.CurrentRules(), Store: kind, StoreMajor: major,
-	}}
+			Build: build, Catalogue: catalogue, Module: sandbox.Module(), Rules: kernel.CurrentRules(), Store: kind, StoreMajor: major,
+		}}
 }
 
 // Screens makes the engine screen records for credentials. It returns the engine, and is for composing one.

@@ -28,20 +28,12 @@ func (e *Engine) view(ctx context.Context, caller Caller, run string) (view, err
 }
 
 func (e *Engine) look(ctx context.Context, caller Caller, run string) (view, error) {
-	fc, err := e.store.Factory(ctx, caller.Factory)
+	now, err := e.store.Stand(ctx, caller.Factory, run)
 	if err != nil {
 		return view{}, e.outcome(err)
 	}
-	info, err := e.store.Run(ctx, caller.Factory, run)
-	if err != nil {
-		return view{}, e.outcome(err)
-	}
-	now, err := e.store.Now(ctx)
-	if err != nil {
-		return view{}, unavailable(err)
-	}
-	f, s, err := decode(caller.Factory, run, fc, info.Cached)
-	return view{factory: f, state: s, run: info, now: max(now, info.Cached.At), lease: info.Lease}, err
+	f, s, err := decode(caller.Factory, run, now.Factory, now.Run.Cached)
+	return view{factory: f, state: s, run: now.Run, now: max(now.Now, now.Run.Cached.At), lease: now.Run.Lease}, err
 }
 
 // Factory returns the factory as it stands, for a caller who is a principal of it with one of the roles.

@@ -142,6 +142,13 @@ type RunInfo struct {
 	Lease  models.Instant
 }
 
+// Standing is a run beside its factory, at Now.
+type Standing struct {
+	Factory Cached
+	Run     RunInfo
+	Now     models.Instant
+}
+
 // Token is a stored credential; Hash is the tagged digest of the secret, which is never stored.
 type Token struct {
 	Hash      models.Digest
@@ -163,6 +170,8 @@ type Journal interface {
 	Factory(ctx context.Context, factory string) (Cached, error)
 	// Run returns a run, without locks.
 	Run(ctx context.Context, factory, run string) (RunInfo, error)
+	// Stand returns a factory, a run of it and then the clock, without locks, as Factory, Run and Now would, in one trip.
+	Stand(ctx context.Context, factory, run string) (Standing, error)
 	// OpenRun makes the run with this salt and opener, or answers the one that exists.
 	OpenRun(ctx context.Context, factory, run, opener string, salt [32]byte) (RunInfo, error)
 	// Rows returns rows with from <= seq < from+limit in order; run is empty for the factory's own journal.
