@@ -145,7 +145,7 @@ func tokensGo(ctx context.Context, w *World) error {
 	mine, other, foreign := token("one", w.Factory, "p"), token("two", w.Factory, "q"), token("three", w.Factory+"x", "p")
 	revoked := func(t engine.Token, is bool) error {
 		got, err := w.B.Token(ctx, t.Hash)
-		return first(err, want("token "+t.ID+" is revoked", got.Revoked, is))
+		return first(err, want("token "+t.ID+" is revoked", got.Token.Revoked, is))
 	}
 	gone := func(run string, also func() error) error {
 		_, err := w.do(ctx, w.A, step{run: run, edit: func(_ engine.Loaded, out *engine.Write) error {
@@ -215,13 +215,19 @@ func tokensAreKept(ctx context.Context, w *World) error {
 	}
 	see := func(t engine.Token) error {
 		got, err := w.B.Token(ctx, t.Hash)
-		return first(err, want("token "+t.ID, got, t))
+		none, err2 := w.B.Factory(ctx, w.Factory)
+		if errors.Is(err2, engine.ErrNotFound) {
+			err2 = nil
+		}
+		after, err3 := w.B.Now(ctx)
+		return first(err, err2, err3, want("token "+t.ID, got.Token, t), want("its factory", got.Factory, none),
+			want("its clock is not ahead", got.Now > 0 && got.Now <= after, true))
 	}
 	if err := first(see(one), see(two), w.A.RevokeToken(ctx, w.Factory, "one"), w.A.RevokeToken(ctx, w.Factory, "one")); err != nil {
 		return err
 	}
 	one.Revoked = true
-	return first(see(one), see(two),
+	return first(see(one), see(two), w.create(ctx), see(one), see(two),
 		wantErr("revoking no token", w.A.RevokeToken(ctx, w.Factory, "none"), engine.ErrNotFound),
 		wantErr("revoking another factory's token", w.A.RevokeToken(ctx, w.Factory+"x", "two"), engine.ErrNotFound), see(two))
 }

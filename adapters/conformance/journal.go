@@ -527,7 +527,7 @@ func factoriesAreApart(ctx context.Context, w *World) error {
 			return err
 		}
 		token, err := x.B.Token(ctx, models.PlainDigest([]byte(x.Factory)))
-		if err := first(err, want("factory of the token", token.Factory, x.Factory), want("revoked", token.Revoked, i == 0)); err != nil {
+		if err := first(err, want("factory of the token", token.Token.Factory, x.Factory), want("revoked", token.Token.Revoked, i == 0)); err != nil {
 			return err
 		}
 		name, err := x.B.Name(ctx, x.Factory, "p")

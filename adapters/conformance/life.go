@@ -130,7 +130,7 @@ func reopenKeeps(ctx context.Context, w *World) error {
 		return nil
 	}})
 	return first(err1, err2, err3, err4, err5, s.Close(), want("the run", after, before), want("the receipt", receipt, wrote.Receipt),
-		want("the blob", string(data), "bytes"), want("the token", kept, token), want("the name", name, "Ada"),
+		want("the blob", string(data), "bytes"), want("the token", kept.Token, token), want("the name", name, "Ada"),
 		wantErr("a once-only fact", taken, engine.ErrTaken))
 }
 

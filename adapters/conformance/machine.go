@@ -212,7 +212,7 @@ func (m *machine) compare(t *rapid.T) {
 		for _, id := range machineIDs {
 			tok, err := s.Token(m.ctx, models.PlainDigest([]byte(f+id)))
 			name, err2 := s.Name(m.ctx, f, id)
-			text += fmt.Sprintf("\n%s: token %+v %s, name %q %s", id, tok, class(err), name, class(err2))
+			text += fmt.Sprintf("\n%s: token %+v %s, name %q %s", id, tok.Token, class(err), name, class(err2))
 		}
 		return text, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -703,17 +704,22 @@ func (h naiveHandle) PutToken(ctx context.Context, t engine.Token) error {
 	return nil
 }
 
-func (h naiveHandle) Token(ctx context.Context, hash models.Digest) (engine.Token, error) {
+func (h naiveHandle) Token(ctx context.Context, hash models.Digest) (engine.Presented, error) {
 	unlock, err := h.read(ctx)
-	defer unlock()
-	if err != nil {
-		return engine.Token{}, err
-	}
 	t, ok := h.tokens[hash]
-	if !ok {
-		return engine.Token{}, engine.ErrNotFound
+	unlock()
+	if err != nil {
+		return engine.Presented{}, err
 	}
-	return t, nil
+	if !ok {
+		return engine.Presented{}, engine.ErrNotFound
+	}
+	p := engine.Presented{Token: t}
+	if p.Factory, err = h.Factory(ctx, t.Factory); err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return engine.Presented{}, err
+	}
+	p.Now, err = h.Now(ctx)
+	return p, err
 }
 
 func (h naiveHandle) RevokeToken(ctx context.Context, factory, id string) error {

@@ -117,14 +117,22 @@ func (s *Store) PutToken(ctx context.Context, t engine.Token) error {
 }
 
 // Token implements engine.Credentials. A revoked or expired token is returned too and says so.
-func (s *Store) Token(ctx context.Context, hash models.Digest) (engine.Token, error) {
-	const text = `SELECT factory, id, principal, expires_at, revoked FROM tokens WHERE hash = $1`
-	t := engine.Token{Hash: hash}
-	err := s.pool.QueryRow(ctx, text, hash[:]).Scan(&t.Factory, &t.ID, &t.Principal, &t.ExpiresAt, &t.Revoked)
+func (s *Store) Token(ctx context.Context, hash models.Digest) (engine.Presented, error) {
+	const text = `SELECT t.factory, t.id, t.principal, t.expires_at, t.revoked, ` + clock + `, ` + factoryColumns + `
+		FROM tokens t LEFT JOIN factories f ON f.factory = t.factory WHERE t.hash = $1`
+	p := engine.Presented{Token: engine.Token{Hash: hash}}
+	t, c := &p.Token, &p.Factory
+	var seq, rules *int64
+	var at *models.Instant
+	var head some
+	err := s.pool.QueryRow(ctx, text, hash[:]).Scan(&t.Factory, &t.ID, &t.Principal, &t.ExpiresAt, &t.Revoked, &p.Now, &seq, &head, &at, &rules, (*some)(&c.State))
 	if err != nil {
-		return engine.Token{}, storeError("read token", err)
+		return engine.Presented{}, storeError("read token", err)
 	}
-	return t, nil
+	if seq != nil {
+		c.Head, c.At, c.Rules = models.Head{Seq: *seq, Hash: models.Digest(head)}, *at, *rules
+	}
+	return p, nil
 }
 
 // RevokeToken implements engine.Credentials. Revoking twice is no error.

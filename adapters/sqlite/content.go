@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"github.com/forge-continuity/forge/models"
@@ -94,14 +95,19 @@ func (s *Store) PutToken(ctx context.Context, t engine.Token) error {
 }
 
 // Token implements engine.Credentials. A revoked or expired token is returned too and says so.
-func (s *Store) Token(ctx context.Context, hash models.Digest) (engine.Token, error) {
+func (s *Store) Token(ctx context.Context, hash models.Digest) (engine.Presented, error) {
 	const text = `SELECT factory, id, principal, expires_at, revoked FROM tokens WHERE hash = ?`
-	t := engine.Token{Hash: hash}
+	p := engine.Presented{Token: engine.Token{Hash: hash}}
+	t := &p.Token
 	err := s.readers.QueryRowContext(ctx, text, hash[:]).Scan(&t.Factory, &t.ID, &t.Principal, &t.ExpiresAt, &t.Revoked)
 	if err != nil {
-		return engine.Token{}, storeError("read token", err)
+		return engine.Presented{}, storeError("read token", err)
 	}
-	return t, nil
+	if p.Factory, err = s.Factory(ctx, t.Factory); err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return engine.Presented{}, err
+	}
+	p.Now, err = s.Now(ctx)
+	return p, err
 }
 
 // RevokeToken implements engine.Credentials. Revoking twice is no error.

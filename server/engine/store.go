@@ -159,6 +159,13 @@ type Token struct {
 	Revoked   bool
 }
 
+// Presented is a token beside its factory, at Now. The factory is the zero value where it has no row yet.
+type Presented struct {
+	Token   Token
+	Factory Cached
+	Now     models.Instant
+}
+
 // Journal is the append-only side of the store.
 type Journal interface {
 	// Append locks, loads and calls decide inside one transaction, then commits what it returned. decide may return nil
@@ -211,7 +218,8 @@ type Blobs interface {
 // Credentials keeps tokens and the names of principals and factories, which are labels and stand in no journal.
 type Credentials interface {
 	PutToken(ctx context.Context, t Token) error
-	Token(ctx context.Context, hash models.Digest) (Token, error)
+	// Token returns what a secret's hash stands for, its factory as it stands, then the clock, in one trip.
+	Token(ctx context.Context, hash models.Digest) (Presented, error)
 	RevokeToken(ctx context.Context, factory, id string) error
 	PutName(ctx context.Context, factory, principal, name string) error
 	Name(ctx context.Context, factory, principal string) (string, error)

@@ -26,29 +26,27 @@ func (e *Engine) Authenticate(ctx context.Context, secret string) (Caller, error
 		return Caller{}, no
 	}
 	hash := models.Tagged(tagToken, []byte(secret))
-	t, err := e.store.Token(ctx, hash)
-	if errors.Is(err, ErrNotFound) {
-		return Caller{}, no
-	}
-	if err != nil {
-		return Caller{}, unavailable(err)
-	}
-	now, err := e.store.Now(ctx)
-	if err != nil {
-		return Caller{}, unavailable(err)
-	}
-	if subtle.ConstantTimeCompare(hash[:], t.Hash[:]) != 1 || t.Revoked || t.ExpiresAt != 0 && now >= t.ExpiresAt {
-		return Caller{}, no
-	}
-	caller := Caller{Factory: t.Factory, Principal: t.Principal}
-	f, err := e.factory(ctx, caller.Factory)
-	if err != nil {
-		return Caller{}, err
-	}
-	if _, ok := f.Principal(caller.Principal); !ok {
-		return Caller{}, no
-	}
-	return caller, nil
+	return mending(ctx, e, func() (Caller, error) {
+		p, err := e.store.Token(ctx, hash)
+		if errors.Is(err, ErrNotFound) {
+			return Caller{}, no
+		}
+		if err != nil {
+			return Caller{}, unavailable(err)
+		}
+		t := p.Token
+		if subtle.ConstantTimeCompare(hash[:], t.Hash[:]) != 1 || t.Revoked || t.ExpiresAt != 0 && p.Now >= t.ExpiresAt {
+			return Caller{}, no
+		}
+		f, err := decodeFactory(t.Factory, p.Factory)
+		if err != nil {
+			return Caller{}, err
+		}
+		if _, ok := f.Principal(t.Principal); !ok {
+			return Caller{}, no
+		}
+		return Caller{Factory: t.Factory, Principal: t.Principal}, nil
+	})
 }
 
 // IssueToken makes a secret for a principal of the factory. It is shown once and stored only as a hash; lifetime 0 never
