@@ -159,3 +159,31 @@ func TestNamesCoverEachPart(t *testing.T) {
 		seen[g] = true
 	}
 }
+
+// The first row after a failure that no rule accounts for is kept by number, whichever failure that was (NOCLAIM-07, REFUSED-07, ROBS-16).
+func TestTheFirstRowAfterAFailure(t *testing.T) {
+	for name, fail := range map[string][]models.Event{
+		ticket.FailedUnclaimed: {models.LeaseLapsed{RequestID: "r"}},
+		ticket.Refused:         {models.ClaimTaken{RequestID: "r"}, models.RequestIssued{}, models.RequestRefused{}, models.WorkerFailed{}},
+		ticket.ObservationLost: {models.RefusalSettled{RecoveryID: "b", RequestID: "r"}, models.ClaimTaken{RequestID: "r"}, models.RequestIssued{}, models.ToolUnknown{}, models.WorkerFailed{}},
+	} {
+		var s ticket.State
+		seq := int64(0)
+		evolve := func(events ...models.Event) ticket.Ticket {
+			for _, e := range events {
+				seq++
+				s = s.Evolve(e, seq, "dana", nil, false)
+			}
+			last, _ := s.Last()
+			return last
+		}
+		evolve(models.MigrationSettled{RequestID: "r"})
+		if last := evolve(fail...); last.State != name || last.Later != 0 {
+			t.Errorf("%s: %+v", name, last)
+		}
+		evolve(models.StartupAnnotated{}, models.RoundCompleted{}, models.StartupAnnotated{})
+		if last := evolve(models.RoundCompleted{}); last.Later != seq-2 {
+			t.Errorf("%s: later is row %d, want %d", name, last.Later, seq-2)
+		}
+	}
+}
