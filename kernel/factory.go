@@ -215,7 +215,7 @@ func moves(f models.Factory, e models.Event) []models.Moved {
 		for _, loss := range []struct{ role, kind string }{
 			{models.RoleOperator, models.MovedActor}, {models.RoleAdministrator, models.MovedAdministrator}, {models.RoleWorker, models.MovedWorker},
 		} {
-			if f.Has(p.ID, loss.role) && (p.Removed || !slices.Contains(p.Roles, loss.role)) {
+			if f.Has(p.ID, loss.role) && !slices.Contains(p.Roles, loss.role) { // removed, it has none
 				list = append(list, models.Moved{Kind: loss.kind, Name: p.ID})
 			}
 		}

@@ -104,8 +104,8 @@ func (s State) annotate(c models.AnnotateStartup, env models.Env) ([]models.Even
 	if !models.ValidID(c.Boot) {
 		return nil, models.Refuse(models.CodeRequestMalformed, models.D("member", "boot"))
 	}
-	t, ok := s.Tickets.Last()
-	if !ok || !t.Outstanding() {
+	t, _ := s.Tickets.Last()
+	if !t.Outstanding() {
 		return nil, models.Refuse(models.CodeNotFound, models.D("what", "no outstanding ticket"))
 	}
 	events := []models.Event{models.StartupAnnotated{Boot: c.Boot, RequestID: t.RequestID}}
@@ -152,8 +152,7 @@ func (s State) reconcile(c models.Reconcile, env models.Env) ([]models.Event, *m
 		return nil, r
 	}
 	done.Evidence, done.Outcome, done.Result, done.ResultLength = c.Evidence, c.Outcome, c.Result, c.ResultLength
-	events = append(events, done)
-	return events, s.room(len(events))
+	return append(events, done), s.room(1) // a lapse is in s already
 }
 
 // reconcileForm refuses what no state could accept: evidence stands behind landed and did_not_happen, and only a landed
@@ -188,13 +187,13 @@ func reconcileForm(c models.Reconcile) *models.Refusal {
 	return nil
 }
 
-// unknown finds what the command names among what is unknown.
+// unknown finds what the command names among what is unknown. A claim that ended by time is recorded by now, and none is live.
 func (s State) unknown(c models.Reconcile) (models.EffectReconciled, *models.Refusal) {
 	nothing := models.Refuse(models.CodeNothingToReconcile, models.D("seq", c.Seq), models.D("subject", c.Subject))
-	t, ok := s.Tickets.Last()
-	waiting := ok && t.Outstanding()
+	t, _ := s.Tickets.Last()
+	waiting := t.Outstanding()
 	if c.Subject == models.SubjectTicket {
-		if !waiting || t.RequestID != c.RequestID || t.SettledSeq != c.Seq || t.State == ticket.Queued || t.State == ticket.Claimed {
+		if !waiting || t.RequestID != c.RequestID || t.SettledSeq != c.Seq || t.State == ticket.Queued {
 			return models.EffectReconciled{}, nothing
 		}
 		return models.EffectReconciled{RequestID: t.RequestID, Seq: c.Seq, Subject: c.Subject}, nil
@@ -202,8 +201,8 @@ func (s State) unknown(c models.Reconcile) (models.EffectReconciled, *models.Ref
 	if waiting {
 		return models.EffectReconciled{}, s.outstanding()
 	}
-	e, ok := s.Custody.Pending(c.Seq)
-	if !ok || e.Subject != c.Subject {
+	e, _ := s.Custody.Pending(c.Seq)
+	if e.Subject != c.Subject {
 		return models.EffectReconciled{}, nothing
 	}
 	return e, nil

@@ -174,7 +174,7 @@ func RecoveryCandidate(s State, requestID string, env models.Env) (models.Recove
 // candidate is what every workflow's candidate has, with the holds of its own and what else it shows.
 func (s State) candidate(workflow, requestID string, env models.Env, own func(State, ticket.Ticket, func(*models.Refusal)),
 	show func(*models.RecoveryCandidate)) (models.RecoveryCandidate, *models.Refusal) {
-	if _, ok := s.Tickets.Find(requestID); !ok || requestID == "" {
+	if _, ok := s.Tickets.Find(requestID); !ok {
 		return models.RecoveryCandidate{}, models.Refuse(models.CodeNotFound, models.D("request_id", requestID))
 	}
 	after := s.lapsed(env)

@@ -131,12 +131,11 @@ func Queue(s State) *Entry {
 const Forever models.Instant = 1<<63 - 1
 
 // Reclaimable says until when, once the lease in force has lapsed, an ordinary claim may go on from here without a person
-// (design, Where a worker can die): the active deadline, Forever where the run has none, and 0 where no ordinary claim may.
+// (design, Where a worker can die): the active deadline, Forever where the run has none, and 0 where no ordinary claim may. An
+// ordinary claim that is live stands beside no outstanding ticket and in a run whose time budget is known: it was refused otherwise.
 func Reclaimable(s State) models.Instant {
-	t, ticketed := s.Tickets.Last()
 	switch {
-	case s.End != "" || !s.Lease.Live || s.Lease.RequestID != "" || !s.Claimable() || s.timeBudget() != nil,
-		ticketed && t.Outstanding():
+	case s.End != "" || !s.Lease.Live || s.Lease.RequestID != "" || !s.Claimable():
 		return 0
 	case s.deadline() != 0:
 		return s.deadline()

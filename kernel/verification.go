@@ -29,11 +29,12 @@ type Verification struct {
 
 // Verifiable reports whether automatic verification is to enter now: a round was completed since the last one, nobody works on the
 // run, and either nothing of its last turn is open, or a ticket is outstanding, which will be refused. A turn that waits for a
-// person without a ticket is left alone: commands after its consume would be what holds it (rules O6).
+// person without a ticket is left alone: commands after its consume would be what holds it (rules O6). The round of a verification
+// that waits or is under way is entered already.
 func Verifiable(s State) bool {
 	v, g := s.Verification, s.Registration
 	switch {
-	case g.Verification == (models.Verification{}), s.End != "" && s.End != EndCompleted, v.Stopped, s.verifying(), s.Lease.Live:
+	case g.Verification == (models.Verification{}), s.End != "" && s.End != EndCompleted, v.Stopped, s.Lease.Live:
 		return false
 	case s.Rounds <= max(g.CompletedRounds, v.Round):
 		return false
@@ -42,19 +43,14 @@ func Verifiable(s State) bool {
 	return ok && t.Outstanding() || s.Custody.Clean()
 }
 
-// verifying reports whether a verification waits for a worker or is under one.
-func (s State) verifying() bool {
-	return s.Verification.State == models.VerificationStateAdmitted || s.Verification.State == models.VerificationStateClaimed
-}
-
 // verifies reports whether the claim that stands is of a verification.
 func (s State) verifies() bool {
 	return s.Verification.State == models.VerificationStateClaimed && s.Lease.Live
 }
 
-// over is ended, but a completed run may be verified.
+// over is ended, but a completed run is verified under its claim.
 func (s State) over() *models.Refusal {
-	if s.End == EndCompleted && s.verifying() {
+	if s.End == EndCompleted && s.verifies() {
 		return nil
 	}
 	return s.ended()

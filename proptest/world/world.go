@@ -47,6 +47,8 @@ type World struct {
 
 	KeptCheckpoint *models.Digest // what the kept bytes of a ticket's checkpoint hash to, nil for what they should
 	Rebuild        func(*World) *models.Reconstruction
+	Found          []models.Finding // what screening finds in the checkpoint of the turn that stands, where the node screens
+	NotScreened    bool             // the node screens, and did not
 	Reports        []models.Report
 	Reproduce      func(*World) *models.Reproduction
 	Observe        func(*World) *models.Reconstruction
@@ -231,7 +233,18 @@ func (w *World) Env(actor, id string, c models.Command) models.Env {
 	if admits {
 		env.Pending, env.Recount, env.Reconstruction = w.PendingNow(), w.Recount(), w.Rebuild(w)
 	}
+	if _, waives := c.(models.WaiveCredential); admits || waives {
+		env.Host, env.Screening = w.Host, w.screening()
+	}
 	return env
+}
+
+// screening is what the node finds in the checkpoint of the turn that stands, nil where it does not screen.
+func (w *World) screening() *models.Screening {
+	if w.Host.Screening.IsZero() || w.NotScreened {
+		return nil
+	}
+	return &models.Screening{Blob: w.State.Custody.Turn.Checkpoint, Found: w.Found, RuleSet: w.Host.Screening}
 }
 
 // admission is what the shell reads of the rows that admitted the outstanding ticket.
