@@ -189,11 +189,32 @@ func TestEachHoldOfARecoveryAlone(t *testing.T) {
 	}
 }
 
-// A ticket that was queued again, and one that failed once more, show that the one recovery was used, and no uncertainty beside it.
+// A request that names no provider is not the one of a review that names none either. REFUSED-12.
+func TestNoProviderIsNoMatch(t *testing.T) {
+	w := world.Refused()
+	env, review, s := w.Env(world.Dana, "candidate", w.Boundary(600)), w.Reviewed(), w.State
+	review.Provider, s.Custody.Turn.Provider = models.Digest{}, models.Digest{}
+	c, r := kernel.BoundaryCandidate(s, "request-1", review, env)
+	if r != nil {
+		t.Fatal(r)
+	}
+	tells(t, "no provider", c.Holds, "review_evidence_mismatch; differs=provider")
+}
+
+// A candidate shows the profile of its ticket and what the sandbox proved. A ticket that was queued again, and one that failed once
+// more, show that the one recovery was used, and no uncertainty beside it.
 // NOCLAIM-18, ROBS-26; ticket T4.
-func TestARecoveredTicketIsNotUncertain(t *testing.T) {
+func TestACandidateAndItsRecoveredTicket(t *testing.T) {
 	for name, f := range workflows {
 		w := f.world()
+		c, _ := f.candidate(w, w.State, w.Env(world.Dana, "candidate", f.command(w)))
+		if stored := w.FactoryState.Profiles[0]; c.Profile != "p1" || c.ProfileDigest != stored.Digest || len(c.Qualifications) != len(stored.Profile.Qualifications) {
+			t.Errorf("%s: profile %s %v", name, c.Profile, c.ProfileDigest)
+		}
+		if proof := w.ProofObserved(); name == models.WorkflowReadonlyObservation &&
+			(c.Derived != proof.Derived || c.Proof != proof.Proof || c.Witness != proof.Witness || !slices.Equal(c.Closing, proof.Closing) || c.Unknown.IsZero()) {
+			t.Errorf("%+v shows another proof than %+v", c, proof)
+		}
 		w.Must(world.Dana, "rec-1", f.command(w))
 		tells(t, name+", queued again", alone(t, w, name, nil), "recovery_recorded; recovery_id=rec-1", "claim_live; queued=true")
 	}
@@ -239,12 +260,19 @@ func TestSubmissionOfEachRecovery(t *testing.T) {
 		}
 		_, r := try(func(w *world.World, env *models.Env) { w.State = kernel.State{Factory: world.Factory, Run: world.Run} })
 		is2("not registered", r, models.CodeNotFound)
+		if r.Detail("run") != world.Run {
+			t.Errorf("%s, not registered: %v", name, r)
+		}
 		_, r = try(func(w *world.World, env *models.Env) { w.State.Tickets.Tickets = nil })
 		is2("no such request", r, models.CodeNotFound)
 		_, r = try(func(w *world.World, env *models.Env) { env.Recount = nil })
 		is2("rows not counted", r, models.CodeReconstructionMissing)
 		_, r = try(func(w *world.World, env *models.Env) { env.History = nil })
 		is2("history not read", r, models.CodeReconstructionMissing)
+		_, r = try(func(w *world.World, env *models.Env) {
+			env.History, w.State.Budget.Limits.Requests = nil, w.State.Budget.Spent.Requests
+		})
+		is2("history not read, and no request left, which is told later", r, models.CodeReconstructionMissing)
 		_, r = try(func(w *world.World, env *models.Env) { env.Missing = []models.Digest{world.Blob("gone")} })
 		is2("a blob that is not kept", r, models.CodeBlobMissing)
 		_, r = try(func(w *world.World, env *models.Env) {

@@ -106,7 +106,7 @@ func (s State) Claimable() bool {
 
 // Queue returns the entry that announces the run, or nil where no worker may claim it now.
 func Queue(s State) *Entry {
-	if s.Registered.IsZero() || s.Lease.Live {
+	if s.Lease.Live {
 		return nil
 	}
 	if s.Verification.State == models.VerificationStateAdmitted {
@@ -121,7 +121,7 @@ func Queue(s State) *Entry {
 		}
 		return nil
 	}
-	if s.Claimable() && s.timeBudget() == nil {
+	if s.Claimable() && s.timeBudget() == nil { // before its registration a run has none that is known
 		return &Entry{Pool: s.Pool, Expires: s.deadline()}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 // it rests on: while a ticket is outstanding that ticket alone, once it is neither queued nor claimed (rules O36). expires
 // is the lease expiry in force. Nothing can be settled while a claim is live.
 func Unknown(s State, at, expires models.Instant) []models.EffectReconciled {
-	if s.Registered.IsZero() || s.End == EndCancelled || s.Lease.Executing(at, expires) {
+	if s.End == EndCancelled || s.Lease.Executing(at, expires) {
 		return nil
 	}
 	s = s.after(at, expires)
