@@ -14,10 +14,7 @@ var found = models.Finding{Path: "/messages/0", Rule: "key"}
 
 func screened(w *world.World, findings ...models.Finding) *world.World {
 	w.Host.Screening = world.Plain("rule set")
-	w.Policy(func(p *models.Policy) { p.Enabled = true })
-	p := w.Profile("screened")
-	p.Screening = w.Host.Screening
-	w.MustFactory(world.Root, models.RegisterProfile{Profile: p})
+	w.MustFactory(world.Root, models.RegisterProfile{Profile: w.Profile("screened")})
 	w.Found = findings
 	return w
 }
@@ -62,9 +59,7 @@ func TestAWaiverIsOfOneFindingAndOneAdmission(t *testing.T) {
 	tells(t, "a second finding", two.Candidate(world.Dana).Holds, "credential_found; path=/messages/2; count=1")
 	older := w.Clone()
 	older.Host.Screening = world.Plain("newer rule set")
-	p := older.Profile("newer")
-	p.Screening = older.Host.Screening
-	older.MustFactory(world.Root, models.RegisterProfile{Profile: p})
+	older.MustFactory(world.Root, models.RegisterProfile{Profile: older.Profile("newer")})
 	tells(t, "another rule set", older.Candidate(world.Dana).Holds, "credential_found; count=1")
 	blind := w.Clone()
 	blind.NotScreened = true

@@ -17,6 +17,9 @@ import (
 // after each step. The machine above draws nonsense; here most of what is sent is right, or has one thing wrong.
 type walk struct{ *machine }
 
+// keys are what screening finds in a checkpoint, or not.
+var keys = []models.Finding{{Path: "/messages/0", Rule: "key"}, {Path: "/messages/1", Rule: "key"}, {Path: "/messages/1", Rule: "token"}}
+
 // starts are the worlds that a walk begins in: each has verification commands and every switch on.
 var starts = func() []*world.World {
 	frozen := world.Verified(2)
@@ -46,7 +49,14 @@ var starts = func() []*world.World {
 	two.Must(world.Dana, "request-1", two.RequestTwo(600))
 	boundary.Must(world.Dana, "rec-b", boundary.Boundary(600))
 	observed.Must(world.Dana, "rec-o", observed.Observation(600))
-	list := []*world.World{world.Lost(), second, two, boundary, observed, world.Refused(), held, queued, continuing, refused, verifying, world.FailedUnclaimed(), world.Observing(2, 1), due, world.Executing(frozen)}
+	key := held.Clone() // whose node screens, and found two keys
+	key.Host.Screening, key.Found = world.Plain("rule set"), keys[:2]
+	key.MustFactory(world.Root, models.RegisterProfile{Profile: key.Profile("screened")})
+	waived := key.Clone()
+	for i, f := range keys[:2] {
+		waived.Must(world.Root, fmt.Sprint("waive-", i), models.WaiveCredential{Blob: waived.State.Custody.Turn.Checkpoint, Path: f.Path, Rule: f.Rule, RuleSet: waived.Host.Screening})
+	}
+	list := []*world.World{world.Lost(), second, key, waived, two, boundary, observed, world.Refused(), held, queued, continuing, refused, verifying, world.FailedUnclaimed(), world.Observing(2, 1), due, world.Executing(frozen)}
 	for _, w := range list {
 		w.Policy(func(p *models.Policy) {
 			p.AllowPreAdmissionRecovery, p.AllowReadonlyObservationRecovery, p.AllowUnavailableSourceObservations = true, true, true
@@ -137,6 +147,7 @@ func (k *walk) ask(t *rapid.T) {
 	}
 	k.surroundingsOf(t)
 	w.KeptCheckpoint = nil
+	k.screened(t)
 	k.candidate(t, w.Env(world.Dana, "candidate", models.RequestContinuity{}))
 	c := w.Request(600)
 	if two {
@@ -156,6 +167,41 @@ func (k *walk) ask(t *rapid.T) {
 	}
 	k.do(t, k.actor(t, world.Dana), id, c)
 	w.Missing, w.Pending = nil, 0
+}
+
+// screened changes what screening finds, now and then.
+func (k *walk) screened(t *rapid.T) {
+	w := k.w
+	w.NotScreened = false
+	if w.Host.Screening.IsZero() || !one(t, 3, "other findings") {
+		return
+	}
+	w.Found = rapid.SampledFrom([][]models.Finding{nil, keys[:1], keys[1:2], keys[:2], keys}).Draw(t, "findings")
+	w.NotScreened = rare(t, 6, "not screened")
+}
+
+// waive waives a finding, right or with one thing wrong.
+func (k *walk) waive(t *rapid.T) {
+	w := k.w
+	k.screened(t)
+	f := rapid.SampledFrom(keys).Draw(t, "finding")
+	if len(w.Found) > 0 && one(t, 2, "of those found") {
+		f = rapid.SampledFrom(w.Found).Draw(t, "found")
+	}
+	c := models.WaiveCredential{Blob: w.State.Custody.Turn.Checkpoint, Path: f.Path, Rule: f.Rule, RuleSet: w.Host.Screening}
+	switch wrong(t, 6) {
+	case 0:
+		c.Rule = ""
+	case 1:
+		c.Path = "/elsewhere"
+	case 2:
+		c.Blob = world.Blob("other")
+	case 3:
+		c.Blob = models.Digest{}
+	case 4:
+		c.RuleSet = world.Plain("older")
+	}
+	k.do(t, k.actor(t, world.Root), k.id(t), c)
 }
 
 // recover is one of the three recoveries of request-1, right for what is read now, or with one thing wrong.
@@ -533,6 +579,7 @@ func everything(t *rapid.T) {
 			k.surroundings(t)
 			claims(t)
 		},
+		"waive": k.waive, "waive more": k.waive,
 		"verify": func(t *rapid.T) {
 			k.do(t, k.actor(t, rapid.SampledFrom([]string{models.ServerActor, models.ServerActor, world.Omar}).Draw(t, "who")), k.id(t),
 				models.AdmitVerification{Round: w.State.Rounds + rapid.SampledFrom([]int64{0, 0, 0, 1}).Draw(t, "round")})

@@ -54,7 +54,7 @@ func (k *machine) send(t *rapid.T, actor, id string, c models.Command) world.Ans
 	asked := naive.Asked{
 		Actor: actor, ID: id, Command: c, At: env.At, Lease: w.Lease, Host: w.Host, Pending: env.Pending, Missing: len(env.Missing) > 0,
 		Rebuilt: env.Reconstruction, Reports: env.Reports, Reproduced: env.Reproduction, OtherBytes: w.KeptCheckpoint != nil,
-		Current: current(w.State, c, env),
+		Current: current(w.State, c, env), Screened: env.Screening,
 	}
 	want := k.m.Predict(asked)
 	before := *w
@@ -118,6 +118,8 @@ func did(events []models.Event) naive.Follow {
 			out.Ends = e.ExpiresAt
 		case models.ClaimTaken:
 			out.Ends = e.ExpiresAt
+		case models.MigrationSettled:
+			out.Waived = e.Waived
 		}
 	}
 	return out
@@ -143,6 +145,9 @@ func stands(s kernel.State) naive.Stand {
 			RequestID: t.RequestID, State: t.State, Version: t.Version, Claims: t.Claims, Turns: t.Turns, NeverClaimed: t.NeverClaimed,
 			Boundary: t.RefusedBoundary, Observed: t.ReadonlyObservation, Start: t.Start(),
 		})
+	}
+	for _, v := range s.Waivers {
+		out.Waivers = append(out.Waivers, naive.Waiver{Finding: v.Finding, Blob: v.Blob, RuleSet: v.RuleSet, Spent: v.SpentSeq > 0})
 	}
 	return out
 }
@@ -596,7 +601,7 @@ func (k *machine) candidate(t *rapid.T, env models.Env) {
 	for _, h := range c.Holds {
 		got[h.Code] = true
 	}
-	for _, code := range k.m.Holds(naive.Asked{Actor: env.Actor, At: env.At, Lease: w.Lease, Host: w.Host, Rebuilt: env.Reconstruction}) {
+	for _, code := range k.m.Holds(naive.Asked{Actor: env.Actor, At: env.At, Lease: w.Lease, Host: w.Host, Rebuilt: env.Reconstruction, Screened: env.Screening}) {
 		want[code] = true
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {

@@ -484,6 +484,24 @@ func (r *run) holds(f factory, a Asked) set {
 	s.when(r.later > 0 && !r.settled, models.CodeLaterActivity)
 	f.changed(&s, g)
 
+	// A record is inspected before anything is made of it: where it has a credential, or nobody looked, no more is told.
+	screened := a.Screened != nil && a.Screened.Blob == rec.Checkpoint && a.Screened.RuleSet == a.Host.Screening
+	clear := screened || a.Host.Screening.IsZero()
+	s.when(!clear, models.CodeSandboxStopped)
+	if screened {
+		for _, finding := range a.Screened.Found {
+			if !r.covered(a.Screened, finding) {
+				s.when(true, models.CodeCredentialFound)
+				clear = false
+			}
+		}
+	}
+	r.timeLeft(&s, a)
+	r.budget(&s, "request")
+	if !clear {
+		return s
+	}
+
 	for _, h := range rec.Holds {
 		s.when(true, h.Code)
 	}
@@ -522,7 +540,42 @@ func (r *run) holds(f factory, a Asked) set {
 			s.when(!seen[position], models.CodeLaterActivity)
 		}
 	}
-	r.timeLeft(&s, a)
-	r.budget(&s, "request")
 	return s
+}
+
+// covered reports whether an unspent waiver lets a finding pass: of this path and rule, in this blob, under this rule set.
+func (r *run) covered(in *models.Screening, f models.Finding) bool {
+	for _, w := range r.waivers {
+		if !w.Spent && w.Finding == f && w.Blob == in.Blob && w.RuleSet == in.RuleSet {
+			return true
+		}
+	}
+	return false
+}
+
+// waive judges an administrator's waiver: of a finding that is there now, in a run that nobody works on (CRED-08).
+func (r *run) waive(c models.WaiveCredential, a Asked) models.Code {
+	var s set
+	s.when(!(models.Finding{Path: c.Path, Rule: c.Rule}).Valid() || c.Blob.IsZero(), models.CodeRequestMalformed)
+	s.when(r.end == "cancelled", models.CodeRunCancelled)
+	s.when(r.executing(a), models.CodeClaimLive)
+	s.when(r.outstanding(), models.CodeTicketOutstanding)
+	s.when(len(s) == 0 && len(r.waivers) >= 64, models.CodeRequestMalformed)
+	if len(s) > 0 {
+		return s.first()
+	}
+	finding, in := models.Finding{Path: c.Path, Rule: c.Rule}, a.Screened
+	switch {
+	case in == nil:
+		return models.CodeReconstructionMissing
+	case c.RuleSet != in.RuleSet: // what another set finds says nothing
+		return models.CodeDigestStale
+	}
+	there := false
+	for _, f := range in.Found {
+		there = there || f == finding
+	}
+	s.when(!there || c.Blob != in.Blob, models.CodeNotFound)
+	s.when(r.covered(in, finding), models.CodeRequestConflict)
+	return s.first()
 }

@@ -153,7 +153,7 @@ func (f factory) decide(c models.Command) models.Code {
 
 // covers compares a profile with a node.
 func covers(p models.Profile, h models.Host) bool {
-	return same(h, models.Host{Build: p.Build, Catalogue: p.Catalogue, Module: p.Module, Rules: p.Rules, Store: p.Store, StoreMajor: p.StoreMajor})
+	return same(h, models.Host{Build: p.Build, Catalogue: p.Catalogue, Module: p.Module, Rules: p.Rules, Screening: p.Screening, Store: p.Store, StoreMajor: p.StoreMajor})
 }
 
 func (f factory) qualified(p models.Profile, name string) bool {

@@ -1,11 +1,15 @@
 package naive
 
-import "github.com/forge-continuity/forge/models"
+import (
+	"github.com/forge-continuity/forge/models"
+)
 
-// Follow is what an accepted command appends: the kinds of its rows, and when the lease that it grants or takes ends, 0 for none.
+// Follow is what an accepted command appends: the kinds of its rows, when the lease that it grants or takes ends, 0 for none, and
+// the findings that an admission passed by a waiver.
 type Follow struct {
-	Kinds []string
-	Ends  models.Instant
+	Kinds  []string
+	Ends   models.Instant
+	Waived []models.Finding
 }
 
 // Follows says what a command that is accepted appends to the run.
@@ -38,6 +42,13 @@ func (m *Model) Follows(a Asked) Follow {
 	case models.RequestContinuity:
 		lapse()
 		kinds("migration.settled", "lease.granted")
+		if a.Screened != nil {
+			for _, f := range a.Screened.Found {
+				if r.covered(a.Screened, f) {
+					out.Waived = append(out.Waived, f)
+				}
+			}
+		}
 		ends(c.ValidForSeconds)
 	case models.RecoverNeverClaimed:
 		lapse()
@@ -70,6 +81,9 @@ func (m *Model) Follows(a Asked) Follow {
 		kinds("run.cancelled")
 	case models.AnnotateStartup:
 		kinds("startup.annotated")
+	case models.WaiveCredential:
+		lapse()
+		kinds("credential.waived")
 	}
 	return out
 }
@@ -83,6 +97,15 @@ type Stand struct {
 	Tickets                                                     []Ticket
 	Verification                                                Verification
 	Checkpoint                                                  models.Digest
+	Waivers                                                     []Waiver
+}
+
+// Waiver lets one finding of one rule set in one blob pass, once.
+type Waiver struct {
+	Finding models.Finding
+	Blob    models.Digest
+	RuleSet models.Digest
+	Spent   bool
 }
 
 // Lease is the claim or grant that stands; the zero value is none. The fence stays.
@@ -114,7 +137,7 @@ func (m *Model) Stands() Stand {
 	r := m.run()
 	s := Stand{
 		Attempt: r.attempt, Rounds: r.rounds, Requests: r.requests, Commands: r.commands, Calls: r.calls, Reads: r.reads,
-		InputTokens: r.input, OutputTokens: r.output, End: r.end, Pool: r.pool, Checkpoint: r.checkpoint,
+		InputTokens: r.input, OutputTokens: r.output, End: r.end, Pool: r.pool, Checkpoint: r.checkpoint, Waivers: r.waivers,
 		Lease:        Lease{Fence: r.fence},
 		Verification: Verification{r.verified.state, r.verified.round, r.verified.started, r.verified.passed, r.verified.stopped},
 	}

@@ -39,6 +39,8 @@ type Asked struct {
 	Reports    []models.Report      // that are kept, for a refused-boundary recovery
 	Reproduced *models.Reproduction // and what its request was rendered as
 	OtherBytes bool                 // what is kept as the ticket's checkpoint has another digest
+
+	Screened *models.Screening // of the checkpoint, for a continuity request and a waiver; nil where nobody screened
 }
 
 // Answer is the expected one: Repeat of a saved answer, or a refusal's code, or neither.
@@ -182,6 +184,8 @@ func (m *Model) Predict(a Asked) Answer {
 		return Answer{Code: r.reconcile(c, a)}
 	case models.RetryRun:
 		return Answer{Code: r.retry()}
+	case models.WaiveCredential:
+		return Answer{Code: r.waive(c, a)}
 	case models.CancelRun:
 		var s set
 		s.when(r.end == "cancelled", models.CodeRunCancelled)

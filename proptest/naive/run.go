@@ -1,6 +1,8 @@
 package naive
 
 import (
+	"slices"
+
 	"github.com/forge-continuity/forge/models"
 )
 
@@ -75,6 +77,7 @@ type run struct {
 	pool      string
 	tickets   []*ticket
 	verified  verification
+	waivers   []Waiver
 }
 
 func (m *Model) run() *run {
@@ -89,7 +92,7 @@ func (m *Model) run() *run {
 var accountedFor = map[string]bool{
 	"call.granted": true, "call.refused": true, "call.intended": true, "call.returned": true, "agentic_tool_unknown": true,
 	"lease.granted": true, "claim.taken": true, "claim.released": true, "lease.lapsed": true, "worker.failed": true,
-	"startup.annotated": true, "migration.settled": true, "verification.refused": true,
+	"startup.annotated": true, "migration.settled": true, "verification.refused": true, "credential.waived": true,
 }
 
 // expected under a ticket's claim whose first request is refused; everything else is more than that (REFUSED-07).
@@ -200,7 +203,12 @@ func (r *run) happen(h Happened) {
 		r.attempt, r.end = e.Attempt, ""
 	case models.VerificationFinished:
 		r.live = false
+	case models.CredentialWaived:
+		r.waivers = append(r.waivers, Waiver{Finding: models.Finding{Path: e.Path, Rule: e.Rule}, Blob: e.Blob, RuleSet: e.RuleSet})
 	case models.MigrationSettled:
+		for i, w := range r.waivers { // an admission spends what it needed
+			r.waivers[i].Spent = w.Spent || w.Blob == r.request.Checkpoint && slices.Contains(e.Waived, w.Finding)
+		}
 		r.settled = true
 		r.checkpoint, r.checkpointRow = e.Derived, r.rows
 		r.tickets = append(r.tickets, &ticket{settled: e, row: r.rows, state: "queued", start: e.Derived, actions: map[string]string{}})

@@ -125,7 +125,7 @@ func (w *World) Profile(id string) models.Profile {
 	h := w.Host
 	p := models.Profile{
 		Build: h.Build, Catalogue: h.Catalogue, Fixture: w.FactoryState.Fixture, ID: id, Module: h.Module, Rules: h.Rules,
-		Store: h.Store, StoreMajor: h.StoreMajor,
+		Screening: h.Screening, Store: h.Store, StoreMajor: h.StoreMajor,
 	}
 	if !p.Fixture {
 		for _, name := range []string{models.QualificationController, models.QualificationPostgres, models.QualificationSDK, models.QualificationStore + h.Store} {
