@@ -178,34 +178,28 @@ func (s *Store) serve(parts []*part) {
 		}
 		return out
 	})
-	writes := 0
 	for _, p := range parts {
 		<-p.decided
 	}
 	parts = slices.DeleteFunc(parts, func(p *part) bool { return p.write == nil && !p.repeats() })
-	for _, p := range parts {
-		if p.write != nil {
-			writes++
-		}
-	}
 	if len(parts) == 0 {
 		return
 	}
 	if err := write(ctx, conn, parts); err != nil {
-		end(s.alone(err, writes))
+		end(s.alone(err, len(parts)))
 		return
 	}
 	end(turn{served: true})
 }
 
-// alone says how a part of a group with that many writes goes on after an error. One that the server gave means that nothing
-// stands, so each may try alone; only a group's single write knows already what it would be told.
-func (s *Store) alone(err error, writes int) turn {
+// alone says how a part of a group of that many goes on after an error. One that the server gave means that nothing stands, so
+// each may try alone; only who has no other beside it, be that one a repeat, knows already what it would be told.
+func (s *Store) alone(err error, parts int) turn {
 	if again(err) {
 		s.ended.Add(1)
 	}
 	var pg *pgconn.PgError
-	if errors.As(err, &pg) && (writes != 1 || again(err)) {
+	if errors.As(err, &pg) && (parts != 1 || again(err)) {
 		return turn{}
 	}
 	return turn{err: err}
