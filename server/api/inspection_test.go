@@ -132,3 +132,14 @@ func TestWaiverIsOneCommand(t *testing.T) {
 		}
 	})
 }
+
+// The proof of an admission names the validator that the run was registered with, whichever the node would take today. CRED-01.
+func TestProofNamesTheRegisteredValidator(t *testing.T) {
+	w := Start(t, openSQLite(t), &Fake{}, Options{Policy: Enabled()})
+	r := w.Hold(t, "run-1")
+	receipt := r.Admit(t, "request-1")
+	proof := w.Send(t, Call{As: Dana, Method: http.MethodGet, Path: "/runs/run-1/blobs/" + receipt.Proof.String()})
+	if want := `"validator":"` + r.Show(t).Registration.Validator.String() + `"`; proof.Status != http.StatusOK || !strings.Contains(string(proof.Body), want) {
+		t.Errorf("%d %s, want %s", proof.Status, proof.Body, want)
+	}
+}
