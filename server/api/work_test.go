@@ -1,8 +1,10 @@
 package api_test
 
 import (
+	"context"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,4 +106,102 @@ func TestPollWaitsBesideAStoppedTicket(t *testing.T) {
 			t.Errorf("answered %v", entries)
 		}
 	})
+}
+
+// hooked is a store that counts looks at runs, and is seen before each look at what waits.
+type hooked struct {
+	engine.Store
+	before func()
+	looks  atomic.Int64
+}
+
+func (h *hooked) Work(ctx context.Context, factory, pool string, limit int64) ([]engine.QueueEntry, error) {
+	if h.before != nil {
+		h.before()
+	}
+	return h.Store.Work(ctx, factory, pool, limit)
+}
+
+func (h *hooked) Run(ctx context.Context, factory, run string) (engine.RunInfo, error) {
+	h.looks.Add(1)
+	return h.Store.Run(ctx, factory, run)
+}
+
+func (h *hooked) Stand(ctx context.Context, factory, run string) (engine.Standing, error) {
+	h.looks.Add(1)
+	return h.Store.Stand(ctx, factory, run)
+}
+
+// anotherBuild is setState that leaves alone what stands beside a run that waits.
+func anotherBuild(t *testing.T, w *World, run string, change func([]byte) []byte) {
+	t.Helper()
+	work, err := w.Store.Work(t.Context(), Factory, "", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = w.Store.Append(t.Context(), engine.Locks{Factory: Factory, Run: run, Exclusive: run == ""}, func(l engine.Loaded) (*engine.Write, error) {
+		if run == "" {
+			return &engine.Write{State: change(slices.Clone(l.Factory.State)), Rules: l.Factory.Rules}, nil
+		}
+		out := &engine.Write{State: change(slices.Clone(l.Run.State)), Rules: l.Run.Rules, Lease: l.Lease}
+		for _, entry := range work {
+			if entry.Run == run {
+				out.Queue, out.Outstanding = &entry, entry.Request
+			}
+		}
+		return out, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Cached states that a node of another build writes while a poll is on its way are mended by the poll too; and the tickets that a stop
+// left in front of everything are judged once, not at every poll.
+func TestPollBesideANodeOfAnotherBuild(t *testing.T) {
+	for _, s := range stores {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			h := &hooked{Store: s.open(t)}
+			w := Start(t, h, &Fake{}, Options{Policy: Enabled()})
+			r := w.Hold(t, "waits")
+			r.Admit(t, "request-1")
+			poll := func() []engine.QueueEntry {
+				t.Helper()
+				entries, err := w.Engine.Work(t.Context(), engine.Caller{Factory: Factory, Principal: Worker}, "", 0, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return entries
+			}
+			for what, change := range older {
+				for _, runs := range [][]string{{""}, {"waits"}, {"", "waits"}} {
+					w.SetRoles(t, Reader, false, models.RoleReader)
+					w.SetRoles(t, Reader, false) // the factory moves on, so the ticket is judged anew
+					h.before = func() {
+						h.before = nil
+						for _, run := range runs {
+							anotherBuild(t, w, run, change)
+						}
+					}
+					if got := poll(); len(got) != 1 || got[0].Run != "waits" {
+						t.Fatalf("%s of %q: %v is announced", what, runs, got)
+					}
+				}
+			}
+
+			disabled := *Enabled()
+			disabled.Enabled = false
+			w.PutPolicy(t, disabled)
+			for i := range 3 {
+				before := h.looks.Load()
+				if got := poll(); len(got) != 0 {
+					t.Fatalf("%v is announced", got)
+				}
+				if n := h.looks.Load() - before; i > 0 && n > 0 {
+					t.Errorf("poll %d looked at %d runs", i, n)
+				}
+			}
+		})
+	}
 }

@@ -63,6 +63,7 @@ type Engine struct {
 	turns    *recalled[models.Reconstruction]
 	requests *recalled[models.Reproduction]
 	found    *recalled[models.Screening]
+	judged   *recalled[bool] // waiting tickets: whether something holds them
 }
 
 // Screener finds credentials of a known form in a text, and never answers their value.
@@ -78,7 +79,7 @@ func New(store Store, sandbox Sandbox, build string, log *slog.Logger) *Engine {
 	kind, major := store.Kind()
 	_, catalogue := sandbox.Catalogue()
 	return &Engine{store: store, sandbox: sandbox, log: log, turns: newRecalled[models.Reconstruction](recallEntries),
-		requests: newRecalled[models.Reproduction](recallEntries), found: newRecalled[models.Screening](recallEntries), host: models.Host{
+		requests: newRecalled[models.Reproduction](recallEntries), found: newRecalled[models.Screening](recallEntries), judged: newRecalled[bool](judgedEntries), host: models.Host{
 			Build: build, Catalogue: catalogue, Module: sandbox.Module(), Rules: kernel.CurrentRules(), Store: kind, StoreMajor: major,
 		}}
 }

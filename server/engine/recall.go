@@ -13,10 +13,11 @@ import (
 // response, some KiB, so that all of them take a few MiB.
 const recallEntries = 256
 
-// recalled are results of the sandbox by what they are a pure function of: module, catalogue, and the digests of every byte and
-// parameter that went in. It serves candidates alone, which a person reads again and again while nothing moves: an admission or a
-// recovery reconstructs anew (rules O19). Policy, profile, people and time are judged at each read and are in no entry. It is the
-// node's own, and losing it costs time only.
+// recalled are values by the digest of all that they are a function of. It is the node's own, and losing it costs time only.
+//
+// Results of the sandbox are named by module, catalogue, and the digests of every byte and parameter that went in. They serve
+// candidates alone, which a person reads again and again while nothing moves: an admission or a recovery reconstructs anew (rules
+// O19). Policy, profile, people and time are judged at each read and are in no entry.
 type recalled[T any] struct {
 	most    int
 	mu      sync.Mutex

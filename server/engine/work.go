@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/forge-continuity/forge/kernel"
@@ -29,9 +30,8 @@ func (e *Engine) Work(ctx context.Context, caller Caller, pool string, wait time
 		defer stop()
 		every = newsPoll
 	}
-	known := &judged{}
 	for {
-		entries, err := e.claimable(ctx, caller, pool, limit, known)
+		entries, err := e.claimable(ctx, caller, pool, limit)
 		if err != nil || len(entries) > 0 || !time.Now().Before(deadline) {
 			return entries, err
 		}
@@ -44,17 +44,17 @@ func (e *Engine) Work(ctx context.Context, caller Caller, pool string, wait time
 	}
 }
 
-// judged remembers of tickets whether something holds them. Only the factory's journal can change it while the entry stands, so it is
-// of one head of that.
-type judged struct {
-	head models.Digest
-	held map[QueueEntry]bool
-}
+// judgedEntries bounds what a node remembers of tickets that wait, some 200 bytes each. A stop that meets all that wait leaves them in
+// front of everything younger until their leases end, and each poll goes past them.
+const judgedEntries = 8192
+
+// tagJudged is the domain of the names of such verdicts.
+const tagJudged = "forge.judged/1"
 
 // claimable is what the store announces without the tickets that are held. For each that is left out the store is asked further: a
 // policy bounds how many wait.
-func (e *Engine) claimable(ctx context.Context, caller Caller, pool string, limit int64, known *judged) ([]QueueEntry, error) {
-	var fc Cached
+func (e *Engine) claimable(ctx context.Context, caller Caller, pool string, limit int64) ([]QueueEntry, error) {
+	var head models.Head // of the factory
 	for ask := limit; ; ask *= 2 {
 		entries, err := e.store.Work(ctx, caller.Factory, pool, ask)
 		if err != nil {
@@ -63,12 +63,14 @@ func (e *Engine) claimable(ctx context.Context, caller Caller, pool string, limi
 		var open []QueueEntry
 		for _, entry := range entries {
 			if entry.Request != "" {
-				if fc.Head.Seq == 0 {
-					if fc, err = e.store.Factory(ctx, caller.Factory); err != nil {
+				if head.Seq == 0 {
+					c, err := e.store.Factory(ctx, caller.Factory)
+					if err != nil {
 						return nil, e.outcome(err)
 					}
+					head = c.Head
 				}
-				if holds, err := e.holds(ctx, caller, fc, entry, known); err != nil {
+				if holds, err := e.holds(ctx, caller, head, entry); err != nil {
 					return nil, err
 				} else if holds {
 					continue
@@ -84,35 +86,23 @@ func (e *Engine) claimable(ctx context.Context, caller Caller, pool string, limi
 	}
 }
 
-// holds judges a waiting ticket with the factory as read. A run that is not there, or that cannot be read, has nothing to claim.
-func (e *Engine) holds(ctx context.Context, caller Caller, fc Cached, entry QueueEntry, known *judged) (bool, error) {
-	if known.head != fc.Head.Hash {
-		*known = judged{head: fc.Head.Hash, held: map[QueueEntry]bool{}}
+// holds judges a waiting ticket. Only the factory's journal can change the verdict while the entry stands, so it is remembered with
+// the head of that. A run that is not there, or that cannot be read, has nothing to claim.
+func (e *Engine) holds(ctx context.Context, caller Caller, head models.Head, entry QueueEntry) (bool, error) {
+	key := models.Tagged(tagJudged, head.Hash[:], []byte(entry.Run), []byte(entry.Request), []byte(entry.Pool), strconv.AppendInt(nil, int64(entry.Expires), 10))
+	if is, ok := e.judged.get(key); ok {
+		return *is, nil
 	}
-	if is, ok := known.held[entry]; ok {
-		return is, nil
-	}
-	is, err := mending(ctx, e, func() (bool, error) {
-		info, err := e.store.Run(ctx, caller.Factory, entry.Run)
-		if err != nil {
-			return false, e.outcome(err)
-		}
-		now, err := e.store.Now(ctx)
-		if err != nil {
-			return false, unavailable(err)
-		}
-		f, s, err := decode(caller.Factory, entry.Run, fc, info.Cached)
-		if err != nil {
-			return false, err
-		}
-		env := e.env(caller, f, s, models.ClaimRun{}, max(now, info.Cached.At), info.Lease, models.SavedNone)
-		return len(kernel.Holds(s, env, info.Lease)) > 0, nil
-	})
-	if r, refused := IsRefusal(err); refused && r.Code != models.CodeUnavailable {
-		is, err = true, nil
-	}
+	v, err := e.view(ctx, caller, entry.Run)
+	is := true
 	if err == nil {
-		known.held[entry] = is
+		env := e.env(caller, v.factory, v.state, models.ClaimRun{}, v.now, v.lease, models.SavedNone)
+		is = len(kernel.Holds(v.state, env, v.lease)) > 0
+	} else if r, refused := IsRefusal(err); !refused || r.Code == models.CodeUnavailable {
+		return false, err
 	}
-	return is, err
+	if err != nil || kernel.FactoryHead(v.factory) == head { // of another one it says nothing
+		e.judged.put(key, &is)
+	}
+	return is, nil
 }
