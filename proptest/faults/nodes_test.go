@@ -176,29 +176,62 @@ func TestBoundFromFourServers(t *testing.T) {
 
 // Servers join and leave while traffic runs: nobody is told an error that a request sent again does not lift, nothing that
 // was acknowledged is lost, and a server that is asked to stop ends by itself with everything answered.
+//
+// FORGE_EARLIER names a `forge` of an earlier commit with the same tables: it serves beside this one, joined by it as in an upgrade, and
+// joining it as when an upgrade is taken back.
 func TestServersComeAndGo(t *testing.T) {
+	program, err := programOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	earlier := os.Getenv("FORGE_EARLIER")
+	if earlier == "" {
+		comeAndGo(t, program)
+		return
+	}
+	t.Run("upgrade", func(t *testing.T) { comeAndGo(t, earlier, program, program) })
+	t.Run("taken back", func(t *testing.T) { comeAndGo(t, program, earlier, program) })
+}
+
+// comeAndGo lets each program join in turn; while two serve, the earlier one leaves.
+func comeAndGo(t *testing.T, first string, then ...string) {
+	if then == nil {
+		then = []string{first}
+	}
 	database := pgtest.Open(t)
 	n := 300
 	if long() {
 		n = 3000
 	}
 	b, servers, people := found(t, database, 1)
-	var before, after sync.WaitGroup
-	before.Go(func() { traffic(t, b, people, 4, n, "before") })
-	joined := serve(t, []string{"--database-url", database})
-	b.set(servers[0].address, joined.address)
-	at := b.count()
-	// However quickly the first traffic ends, the server leaves in the middle of this one.
-	after.Go(func() { traffic(t, b, people, 4, n, "after") })
-	for b.count() < at+n/4 && !t.Failed() {
-		time.Sleep(5 * time.Millisecond)
+	serving := servers[0]
+	if first != serving.program {
+		old := serveBy(t, first, []string{"--database-url", database})
+		b.set(old.address)
+		if err := serving.drain(); err != nil {
+			t.Fatal(err)
+		}
+		serving = old
 	}
-	b.set(joined.address)
-	if err := servers[0].drain(); err != nil {
-		t.Errorf("the server that left: %v\n%s", err, servers[0].log.text())
+	for i, program := range then {
+		var before, after sync.WaitGroup
+		before.Go(func() { traffic(t, b, people, 4, n, fmt.Sprintf("before-%d", i)) })
+		joined := serveBy(t, program, []string{"--database-url", database})
+		b.set(serving.address, joined.address)
+		at := b.count()
+		// However quickly the first traffic ends, the server leaves in the middle of this one.
+		after.Go(func() { traffic(t, b, people, 4, n, fmt.Sprintf("after-%d", i)) })
+		for b.count() < at+n/4 && !t.Failed() {
+			time.Sleep(5 * time.Millisecond)
+		}
+		b.set(joined.address)
+		if err := serving.drain(); err != nil {
+			t.Errorf("the server that left: %v\n%s", err, serving.log.text())
+		}
+		before.Wait()
+		after.Wait()
+		serving = joined
 	}
-	before.Wait()
-	after.Wait()
 	audit(t, b, people, database)
 }
 

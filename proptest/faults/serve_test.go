@@ -59,6 +59,12 @@ func serve(t testing.TB, flags []string) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveBy(t, program, flags)
+}
+
+// serveBy is serve with a program of another version.
+func serveBy(t testing.TB, program string, flags []string) *server {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
