@@ -360,3 +360,39 @@ func TestRowsThatCannotBeRead(t *testing.T) {
 		t.Errorf("a row of no known kind makes %v", got)
 	}
 }
+
+// A ticket is no refused or lost one because it is held, nor because it had that recovery. REFUSED-02, ROBS-05.
+func TestWhatIsUncertainIsToldSo(t *testing.T) {
+	uncertain := func(what string, w *world.World, name string, want bool) {
+		t.Helper()
+		holds := alone(t, w, name, nil)
+		if slices.ContainsFunc(holds, func(r *models.Refusal) bool { return r.Code == models.CodeTicketUncertain }) != want {
+			t.Errorf("%s, %s: holds %v", what, name, holds)
+		}
+	}
+	twice := world.FailedUnclaimed()
+	twice.Must(world.Dana, "rec-1", twice.Recovery(600))
+	twice.Tick(700)
+	for _, name := range []string{models.WorkflowRefusedBoundary, models.WorkflowReadonlyObservation} {
+		uncertain("failed unclaimed twice", twice, name, true)
+	}
+	boundary := world.Refused()
+	boundary.Must(world.Dana, "rec-1", boundary.Boundary(600))
+	boundary.MustClaim(world.Worker)
+	boundary.Tick(700)
+	uncertain("recovered, claimed and over", boundary, models.WorkflowRefusedBoundary, true)
+	lost := world.Lost()
+	lost.Must(world.Dana, "rec-1", lost.Observation(600))
+	lost.MustClaim(world.Worker)
+	lost.Tick(700)
+	uncertain("recovered, claimed and over", lost, models.WorkflowReadonlyObservation, true)
+
+	claimed := world.Continuing()
+	claimed.Tick(700)
+	tells(t, "claimed and over", alone(t, claimed, models.WorkflowNeverClaimed, nil), "ticket_claimed; claims=1", "ticket_uncertain")
+	rows := slices.Clone(claimed.Rows)
+	rows[5].Payload, rows[9].Payload = []byte("{"), []byte("{")
+	if h := kernel.HistoryOf(slices.Values(rows), "request-1"); h.Gap != 6 {
+		t.Errorf("the first gap is row 6, told is %d", h.Gap)
+	}
+}

@@ -2,6 +2,7 @@ package kernel_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/forge-continuity/forge/kernel"
@@ -61,9 +62,35 @@ func TestAWaiverIsOfOneFindingAndOneAdmission(t *testing.T) {
 	older.Host.Screening = world.Plain("newer rule set")
 	older.MustFactory(world.Root, models.RegisterProfile{Profile: older.Profile("newer")})
 	tells(t, "another rule set", older.Candidate(world.Dana).Holds, "credential_found; count=1")
+	elsewhere := models.Screening{Blob: world.Blob("other"), Found: []models.Finding{found}, RuleSet: w.Host.Screening}
+	if waived, left := kernel.Waived(w.State, elsewhere); len(waived) != 0 || len(left) != 1 {
+		t.Errorf("%v waived in another blob", waived)
+	}
+	for name, change := range map[string]func(*models.Screening){
+		"of another blob":     func(s *models.Screening) { s.Blob = world.Blob("other") },
+		"under another rules": func(s *models.Screening) { s.RuleSet = world.Plain("other") },
+	} {
+		env := w.Env(world.Dana, "candidate", models.RequestContinuity{})
+		clean := models.Screening{Blob: env.Screening.Blob, RuleSet: env.Screening.RuleSet}
+		change(&clean)
+		env.Screening = &clean
+		tells(t, "a screening "+name, kernel.Candidate(w.State, env).Holds, "sandbox_stopped; reason=not screened for credentials")
+	}
 	blind := w.Clone()
 	blind.NotScreened = true
 	tells(t, "not screened", blind.Candidate(world.Dana).Holds, "sandbox_stopped; reason=not screened for credentials")
+
+	others := []models.Waiver{ // of another blob, of another finding, and one that was spent before
+		{Blob: world.Blob("other"), Finding: found, RuleSet: w.Host.Screening}, {Blob: body.Blob, Finding: models.Finding{Path: "/x", Rule: "key"}, RuleSet: w.Host.Screening},
+		{Blob: body.Blob, Finding: found, RuleSet: w.Host.Screening, SpentSeq: 3},
+	}
+	beside := w.Clone()
+	beside.Trust = true
+	beside.State.Waivers = append(slices.Clone(beside.State.Waivers), others...)
+	accepted(t, beside.Do(world.Dana, "request-1", beside.Request(600)))
+	if got := beside.State.Waivers; got[0].SpentSeq == 0 || !slices.Equal(got[1:], others) {
+		t.Errorf("spent %+v", got)
+	}
 
 	a := w.Do(world.Dana, "request-1", w.Request(600))
 	accepted(t, a)
@@ -150,6 +177,7 @@ func TestRestoreRefusesEachForItself(t *testing.T) {
 	want("another SDK", kernel.Restore(w.State, w.State.Custody.Checkpoint, kernel.RestoreFireflyAgentic, "2.55.1", env), models.CodeRestoreVersionMismatch)
 	want("another agentic", kernel.Restore(w.State, w.State.Custody.Checkpoint, "26.10.2", kernel.RestorePydanticAI, env), models.CodeRestoreVersionMismatch)
 	want("another checkpoint", kernel.Restore(w.State, world.Blob("other"), kernel.RestoreFireflyAgentic, kernel.RestorePydanticAI, env), models.CodeRestoreRefused)
+	want("another checkpoint and another SDK", kernel.Restore(w.State, world.Blob("other"), kernel.RestoreFireflyAgentic, "2.55.1", env), models.CodeRestoreVersionMismatch)
 	cancelled := standing()
 	cancelled.Must(world.Omar, "cancel", models.CancelRun{})
 	want("cancelled", restore(cancelled), models.CodeRunCancelled)
@@ -169,6 +197,9 @@ func TestRestoreRefusesEachForItself(t *testing.T) {
 	open := standing()
 	open.MustAppend(models.CommandStarted{Command: world.Blob("c"), Number: open.State.Budget.Spent.Commands + 1, Position: -1})
 	want("executing with something unknown", restore(open), models.CodeRestoreRefused)
+	if r := restore(open); r.Detail("what") != "the run is held" {
+		t.Errorf("%v", r)
+	}
 	open.Now = open.Lease
 	want("its claim has ended", restore(open), models.CodeRestoreRefused)
 	if r := restore(open); r.Detail("what") != "its claim has ended" {

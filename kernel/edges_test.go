@@ -114,6 +114,10 @@ func TestATicketThatIsOver(t *testing.T) {
 		t.Fatalf("%+v", last)
 	}
 	refused(t, w.Do(models.ServerActor, "boot", models.AnnotateStartup{Boot: "b"}), models.CodeNotFound)
+	// The run goes on as any other.
+	if e := kernel.Queue(w.State); e == nil || e.Request != "" || kernel.Position(w.State, w.Now, w.Lease) != kernel.PositionQueued {
+		t.Errorf("queue %+v", e)
+	}
 	settle := w.SettleTicket()
 	settle.RequestID, settle.Seq = last.RequestID, last.SettledSeq
 	refused(t, w.Do(world.Omar, "settle", settle), models.CodeNothingToReconcile)
@@ -181,6 +185,12 @@ func TestNarrowedWindowsAreNotCollected(t *testing.T) {
 	if want := []string{"0500", "0700"}; !slices.Equal(kept, want) {
 		t.Errorf("windows %v, want %v", kept, want)
 	}
+	w.Roles(world.Dana, models.RoleAdministrator)
+	on := w.FactoryState.Seq - 1
+	w.Policy(func(p *models.Policy) { p.MaxValidForSeconds = 1 })
+	if !w.FactoryState.MovedSince(models.MovedActor, world.Dana, on) {
+		t.Error("a narrower window made a lost role forgotten")
+	}
 }
 
 // A factory's commands are repeated as a run's are, and a first one under an id that was used is a conflict (K4).
@@ -245,4 +255,49 @@ func TestTheSwitchOfVersionTwoIsAskedFirst(t *testing.T) {
 	env.Recount, env.Reconstruction = nil, nil
 	_, r := kernel.Decide(w.State, "r", c, env)
 	is(t, r, models.CodeSettingOff, "setting", "allow_unavailable_source_observations")
+}
+
+// A policy put anew with its switches on, or a record with the content that it had, stops nothing. BOUND-03; rules O46.
+func TestWhatIsPutAgainStopsNothing(t *testing.T) {
+	w := world.Observing(2, 1)
+	w.Must(world.Dana, "request-1", w.RequestTwo(600))
+	w.Policy(func(p *models.Policy) { p.MaxPendingTickets++ })
+	for _, kind := range []string{models.RecordSource, models.RecordConfiguration, models.RecordScope} {
+		w.Record(kind, kind)
+	}
+	accepted(t, w.Claim(world.Worker2))
+	accepted(t, w.Append(w.Asked()...))
+	verify(t, w)
+}
+
+// A deadline that has not passed holds nothing.
+func TestADeadlineThatIsToCome(t *testing.T) {
+	w := world.New(true)
+	w.Register(func(g *models.Registration) {
+		g.TimeBudget, g.ActiveDeadline = models.TimeBudgetAbsolute, world.Start.Add(900)
+	})
+	w.Now = world.Start.Add(900) - 1
+	if h := w.Holds(); len(h) != 0 {
+		t.Errorf("holds %v", h)
+	}
+	w.Now++
+	tells(t, "at the deadline", w.Holds(), "deadline_passed")
+}
+
+// Verification is due beside an outstanding ticket, which will be refused; beside one that is over an open turn waits for a person.
+// BOUND-10; rules O6.
+func TestVerificationBesideATicketThatIsOver(t *testing.T) {
+	w := world.Executing(world.Verified(1))
+	w.Stop()
+	w.Admit("request-1")
+	w.MustClaim(world.Worker2)
+	w.Turn(world.Call{Class: models.ClassEvidenceRead, Refused: true})
+	w.MustAppend(world.Failed())
+	if last, _ := w.State.Tickets.Last(); last.State != ticket.Ended || w.State.Custody.Clean() {
+		t.Fatalf("%+v", last)
+	}
+	if kernel.Verifiable(w.State) {
+		t.Error("due beside a turn that waits for a person")
+	}
+	refused(t, w.Schedule(), models.CodeVerificationNotDue, "what", "something of the last turn is open")
 }

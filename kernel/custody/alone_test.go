@@ -49,6 +49,11 @@ func TestEachConditionOfAFact(t *testing.T) {
 			models.CallReturned{Request: 1, Result: d}, models.CodeUnknownEffect, ""},
 		{"a result of a call that was not granted", state(request, kept, consumed, granted), models.CallReturned{Position: 1, Request: 1, Result: d}, models.CodeFactOutOfOrder, "no such granted call"},
 		{"a loss of a call that was not granted", state(request, kept, consumed, granted), models.ToolUnknown{Position: 1, Request: 1}, models.CodeFactOutOfOrder, "no such granted call"},
+		{"a refusal of a call of another request", state(request, kept, consumed, granted), models.CallRefused{Request: 2, Validator: d}, models.CodeFactOutOfOrder, "no such granted call"},
+		{"a start of a call of another request", state(request, kept, consumed, granted), models.CallIntended{Request: 2}, models.CodeFactOutOfOrder, "no such granted call"},
+		{"a result of a call of another request", state(request, kept, consumed, granted, intended), models.CallReturned{Request: 2, Result: d}, models.CodeFactOutOfOrder, "no such granted call"},
+		{"a loss of a call of another request", state(request, kept, consumed, granted, intended), models.ToolUnknown{Request: 2}, models.CodeFactOutOfOrder, "no such granted call"},
+		{"a command after a loss that was settled", state(request, kept, consumed, granted, intended, models.ToolUnknown{Request: 1}, models.ReadonlyObservationWitnessed{}), started, "", ""},
 		{"a command of a call that was not granted", state(request, kept, consumed, granted),
 			models.CommandStarted{Command: d, Number: 1, Position: 1, Request: 1}, models.CodeFactOutOfOrder, "no such granted call"},
 	} {
@@ -59,6 +64,23 @@ func TestEachConditionOfAFact(t *testing.T) {
 		case r != nil && (r.Code != c.code || c.what != "" && r.Detail("what") != c.what):
 			t.Errorf("%s: %v, want %s %q", c.name, r, c.code, c.what)
 		}
+	}
+	for name, c := range map[string]struct {
+		s                  custody.State
+		answered, rejected bool
+	}{
+		"a partial response":            {state(request, models.ResponseKept{Partial: true, Request: 1, Response: d}), false, false},
+		"a whole one":                   {state(request, kept), true, false},
+		"a rejected read":               {state(request, kept, consumed, granted, models.CallRefused{Request: 1, Validator: d}), true, true},
+		"a rejected read, once settled": {state(request, kept, consumed, granted, models.CallRefused{Request: 1, Validator: d}, models.MigrationSettled{}), true, false},
+	} {
+		if c.s.Answered() != c.answered || c.s.RejectedRead() != c.rejected {
+			t.Errorf("%s: answered %t, rejected %t", name, c.s.Answered(), c.s.RejectedRead())
+		}
+	}
+	settled := state(request, kept, consumed, granted, intended, models.ReadonlyObservationWitnessed{})
+	if e, ok := settled.Pending(5); ok || len(settled.AllPending()) != 0 || settled.Unknown() != 0 {
+		t.Errorf("what a reviewed witness closed is pending: %+v", e)
 	}
 	second := started
 	second.Number = 2

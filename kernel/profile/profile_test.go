@@ -121,3 +121,37 @@ func TestTicketOfNoProfile(t *testing.T) {
 		t.Error(r)
 	}
 }
+
+// A profile covers exactly the composition that it was qualified with, each part of it, and a qualification has a report. F1, F2.
+func TestEachPartOfAComposition(t *testing.T) {
+	h := models.Host{Build: "b", Catalogue: module[0], Module: module[0], Rules: 1, Screening: module[0], Store: "sqlite", StoreMajor: 3}
+	p := models.Profile{Build: "b", Catalogue: module[0], Module: module[0], Rules: 1, Screening: module[0], Store: "sqlite", StoreMajor: 3}
+	if !profile.Covers(p, h) {
+		t.Fatal("not covered")
+	}
+	for name, change := range map[string]func(*models.Host){
+		"build": func(h *models.Host) { h.Build = "c" }, "catalogue": func(h *models.Host) { h.Catalogue = module[1] },
+		"module": func(h *models.Host) { h.Module = module[1] }, "rules": func(h *models.Host) { h.Rules = 2 },
+		"screening": func(h *models.Host) { h.Screening = module[1] }, "no screening": func(h *models.Host) { h.Screening = models.Digest{} },
+		"store": func(h *models.Host) { h.Store = "postgres" }, "major": func(h *models.Host) { h.StoreMajor = 4 },
+	} {
+		other := h
+		change(&other)
+		if profile.Covers(p, other) {
+			t.Errorf("another %s is covered", name)
+		}
+	}
+	for _, name := range []string{models.QualificationController, models.QualificationPostgres, models.QualificationStore + "sqlite"} {
+		q := p
+		for _, n := range []string{models.QualificationController, models.QualificationPostgres, models.QualificationStore + "sqlite"} {
+			report := module[0]
+			if n == name {
+				report = models.Digest{}
+			}
+			q.Qualifications = append(q.Qualifications, models.Qualification{Name: n, Report: report})
+		}
+		if got := profile.Missing(models.Factory{}, q, h); got != name {
+			t.Errorf("%s without a report: missing is %q", name, got)
+		}
+	}
+}

@@ -187,3 +187,33 @@ func TestTheFirstRowAfterAFailure(t *testing.T) {
 		}
 	}
 }
+
+// What a worker's failure leaves is told by its own claim's last turn, and what an unclaimed lapse leaves by every claim before it
+// (T2, T5; REFUSED-02, ROBS-02, NOCLAIM-18).
+func TestWhatAFailureLeaves(t *testing.T) {
+	settled, claim, request := models.MigrationSettled{RequestID: "r"}, models.ClaimTaken{RequestID: "r"}, models.RequestIssued{}
+	boundary, observed := models.RefusalSettled{RecoveryID: "b", RequestID: "r"}, models.ReadonlyObservationWitnessed{RecoveryID: "o", RequestID: "r"}
+	requeued, lapse, stop := models.RequestRequeued{RequestID: "r"}, models.LeaseLapsed{RequestID: "r"}, models.WorkerFailed{}
+	for name, c := range map[string]struct {
+		events []models.Event
+		want   string
+	}{
+		"recovered, and not claimed again":              {[]models.Event{settled, claim, request, models.RequestRefused{}, stop, boundary, requeued, lapse}, ticket.Held},
+		"a refusal, and another request":                {[]models.Event{settled, claim, request, models.RequestRefused{}, request, stop}, ticket.Uncertain},
+		"a refusal after a recovery, and another":       {[]models.Event{settled, boundary, claim, request, models.RequestRefused{}, request, stop}, ticket.Uncertain},
+		"nothing asked after a recovery":                {[]models.Event{settled, boundary, claim, stop}, ticket.Uncertain},
+		"nothing asked after both":                      {[]models.Event{settled, boundary, observed, claim, stop}, ticket.Uncertain},
+		"a loss, and another request":                   {[]models.Event{settled, boundary, claim, request, models.ToolUnknown{}, request, stop}, ticket.Uncertain},
+		"a loss after both, and another request":        {[]models.Event{settled, boundary, observed, claim, request, models.ToolUnknown{}, request, stop}, ticket.Uncertain},
+		"a loss":                                        {[]models.Event{settled, boundary, claim, request, models.ToolUnknown{}, stop}, ticket.ObservationLost},
+		"a loss without the refusal recovery before it": {[]models.Event{settled, claim, request, models.ToolUnknown{}, stop}, ticket.Uncertain},
+	} {
+		var s ticket.State
+		for i, e := range c.events {
+			s = s.Evolve(e, int64(i+1), "dana", nil, false)
+		}
+		if last, _ := s.Last(); last.State != c.want {
+			t.Errorf("%s: %s, want %s", name, last.State, c.want)
+		}
+	}
+}
