@@ -10,7 +10,7 @@ import (
 // PostgreSQL and the servers are killed with SIGKILL again and again during mixed writes of several workers: everything
 // acknowledged is there, no batch is there by half, and everything holds. The long form is 2,000 writes.
 func TestDatabaseAndServersKilled(t *testing.T) {
-	n, kills := 300, 3
+	n, kills := 800, 4
 	if long() {
 		n, kills = 2000, 20
 	}
@@ -23,7 +23,7 @@ func TestDatabaseAndServersKilled(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		traffic(t, b, people, 6, n, "run")
+		traffic(t, b, people, 6, n, "run", true)
 	}()
 	start := b.count()
 	for i := range kills {
@@ -68,7 +68,7 @@ func TestFailover(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		traffic(t, b, people, 6, n, "run")
+		traffic(t, b, people, 6, n, "run", true)
 	}()
 	for start := b.count(); b.count() < start+n/3; {
 		select {

@@ -18,7 +18,9 @@ import (
 
 	"github.com/forge-continuity/forge/adapters/postgres"
 	forge "github.com/forge-continuity/forge/clients/go"
+	"github.com/forge-continuity/forge/fixtures/deaths"
 	"github.com/forge-continuity/forge/fixtures/load"
+	"github.com/forge-continuity/forge/fixtures/recordings"
 	"github.com/forge-continuity/forge/models"
 	"github.com/forge-continuity/forge/server/api/apitest"
 	"github.com/forge-continuity/forge/server/engine"
@@ -137,8 +139,9 @@ func found(t *testing.T, database string, servers int) (*balancer, []*server, lo
 	return b, list, people
 }
 
-// traffic records held runs, claims and releases others, and reads, with so many workers until n writes were acknowledged.
-func traffic(t *testing.T, b *balancer, people load.People, workers, n int, prefix string) {
+// traffic records runs, claims and releases them, continues every fourth held one under a ticket, and reads, with so many workers
+// until n writes were acknowledged. Tickets are asked for where admits says that every server is of the composition that is registered.
+func traffic(t *testing.T, b *balancer, people load.People, workers, n int, prefix string, admits bool) {
 	t.Helper()
 	r := recording(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -149,16 +152,12 @@ func traffic(t *testing.T, b *balancer, people load.People, workers, n int, pref
 		all.Go(func() {
 			for i := 0; b.count()-from < n; i++ {
 				id := fmt.Sprintf("%s-%d-%d", prefix, w, i)
-				stop := load.After("checkpoint", 1+i%3)
-				run, err := load.Held(ctx, people.Operator, people.Worker, r, id, load.Options{LeaseSeconds: 3600, Stop: stop})
-				if err == nil {
-					_, err = people.Worker.Release(ctx, id, "release", run.Fence, "")
+				var err error
+				if admits && i%4 == 0 {
+					err = continued(ctx, people, r, id+"-held")
 				}
-				for j := 0; j < 3 && err == nil; j++ {
-					var c forge.Claimed
-					if c, err = people.SecondWorker.Claim(ctx, id, fmt.Sprintf("again-%d", j), 3600); err == nil {
-						_, err = people.SecondWorker.Release(ctx, id, fmt.Sprintf("release-%d", j), c.Claim.Fence, "")
-					}
+				if err == nil {
+					err = turns(ctx, people, r, id, 1+i%3)
 				}
 				if err == nil {
 					_, err = people.Reader.Run(ctx, id)
@@ -171,6 +170,36 @@ func traffic(t *testing.T, b *balancer, people load.People, workers, n int, pref
 		})
 	}
 	all.Wait()
+}
+
+// turns records a run up to so many checkpoints, hands it back, and lets another worker claim it and hand it back again.
+func turns(ctx context.Context, people load.People, r *recordings.Recording, id string, checkpoints int) error {
+	run, err := load.Held(ctx, people.Operator, people.Worker, r, id, load.Options{LeaseSeconds: 3600, Stop: load.After("checkpoint", checkpoints)})
+	if err == nil {
+		_, err = people.Worker.Release(ctx, id, "release", run.Fence, "")
+	}
+	for j := 0; j < 3 && err == nil; j++ {
+		var c forge.Claimed
+		if c, err = people.SecondWorker.Claim(ctx, id, fmt.Sprintf("again-%d", j), 3600); err == nil {
+			_, err = people.SecondWorker.Release(ctx, id, fmt.Sprintf("release-%d", j), c.Claim.Fence, "")
+		}
+	}
+	return err
+}
+
+// continued records a run that is held, admits it and claims the ticket.
+func continued(ctx context.Context, people load.People, r *recordings.Recording, id string) error {
+	if _, err := load.Held(ctx, people.Operator, people.Worker, r, id, load.Options{}); err != nil {
+		return err
+	}
+	c, err := people.Operator.Candidate(ctx, id)
+	if err == nil {
+		_, err = people.Operator.RequestContinuity(ctx, id, "request-"+id, deaths.Accept(c, 600, 1))
+	}
+	if err == nil {
+		_, err = people.SecondWorker.Claim(ctx, id, "claim-ticket", 600)
+	}
+	return err
 }
 
 // audit asks that everything acknowledged stands, and that everything that stands holds: by the rows, by forge verify --all

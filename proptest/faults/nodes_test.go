@@ -184,7 +184,6 @@ func TestServersComeAndGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	earlier := os.Getenv("FORGE_EARLIER")
 	if earlier == "" {
 		comeAndGo(t, program)
 		return
@@ -192,6 +191,8 @@ func TestServersComeAndGo(t *testing.T) {
 	t.Run("upgrade", func(t *testing.T) { comeAndGo(t, earlier, program, program) })
 	t.Run("taken back", func(t *testing.T) { comeAndGo(t, program, earlier, program) })
 }
+
+var earlier = os.Getenv("FORGE_EARLIER")
 
 // comeAndGo lets each program join in turn; while two serve, the earlier one leaves.
 func comeAndGo(t *testing.T, first string, then ...string) {
@@ -215,12 +216,12 @@ func comeAndGo(t *testing.T, first string, then ...string) {
 	}
 	for i, program := range then {
 		var before, after sync.WaitGroup
-		before.Go(func() { traffic(t, b, people, 4, n, fmt.Sprintf("before-%d", i)) })
+		before.Go(func() { traffic(t, b, people, 4, n, fmt.Sprintf("before-%d", i), earlier == "") })
 		joined := serveBy(t, program, []string{"--database-url", database})
 		b.set(serving.address, joined.address)
 		at := b.count()
 		// However quickly the first traffic ends, the server leaves in the middle of this one.
-		after.Go(func() { traffic(t, b, people, 4, n, fmt.Sprintf("after-%d", i)) })
+		after.Go(func() { traffic(t, b, people, 4, n, fmt.Sprintf("after-%d", i), earlier == "") })
 		for b.count() < at+n/4 && !t.Failed() {
 			time.Sleep(5 * time.Millisecond)
 		}

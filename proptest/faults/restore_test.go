@@ -25,14 +25,14 @@ func TestPointInTimeRestore(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		traffic(t, b, people, 2, 80, "before")
+		traffic(t, b, people, 2, 80, "before", true)
 	}()
 	restored := emptyCluster(t)
 	restored.run("pg_basebackup", "--pgdata="+restored.data, "--checkpoint=fast", "--wal-method=none", "--dbname="+c.url("postgres"))
 	<-done
 	c.sql("postgres", "SELECT pg_create_restore_point('before_the_mistake')")
 	kept := b.count()
-	traffic(t, b, people, 2, 20, "after")
+	traffic(t, b, people, 2, 20, "after", true)
 	c.sql("postgres", "SELECT pg_switch_wal()")
 	servers[0].kill()
 	c.run("pg_ctl", "stop", "--pgdata="+c.data, "--mode=fast") // waits for the archive
