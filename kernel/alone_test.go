@@ -109,6 +109,10 @@ func TestEachHoldOfARecoveryAlone(t *testing.T) {
 		{boundary, "no provider in the request", turn(func(u *custody.Turn) { u.Provider = models.Digest{} }), []string{"review_evidence_mismatch; differs=provider"}},
 		{boundary, "another source revision", func(s *kernel.State, _ *models.Env) { s.Registration.Source.Revision = 2 }, []string{"review_evidence_mismatch; differs=source_revision"}},
 
+		{boundary, "a hold of the sandbox, and so no request", func(_ *kernel.State, env *models.Env) {
+			env.Reproduction = &models.Reproduction{Holds: []models.SandboxHold{{Code: models.CodeResponseUnparsable}}}
+		}, []string{"response_unparsable"}},
+		{boundary, "made under another catalogue", func(_ *kernel.State, env *models.Env) { env.Reproduction.Catalogue = world.Plain("x") }, []string{"sandbox_stopped; reason=no reproduction"}},
 		{never, "history of another request", history(func(h *models.TicketHistory) { h.Request = "other" }), []string{"claim_history_incomplete; missing=admission; seq=0"}},
 		{never, "no settlement in the rows", history(func(h *models.TicketHistory) { h.Settled = 0 }), []string{"ticket_changed", "claim_history_incomplete; missing=admission"}},
 		{never, "no lease in the rows", history(func(h *models.TicketHistory) { h.Granted = 0 }), []string{"ticket_changed", "claim_history_incomplete; missing=admission"}},
@@ -306,6 +310,18 @@ func TestSubmissionOfEachRecovery(t *testing.T) {
 			refused(t, w.Do(world.Dana, "rec", c), models.CodeWindowInvalid, "limit", fmt.Sprint(models.MaxWindow))
 		}
 	}
+	b := world.Refused()
+	refusal := b.Boundary(600)
+	other := refusal
+	other.Version = 2
+	refused(t, b.Do(world.Dana, "rec", other), models.CodeRequestMalformed, "member", "version")
+	unrendered := b.Env(world.Dana, "rec", refusal)
+	unrendered.Reproduction = nil
+	_, none := kernel.Decide(b.State, "rec", refusal, unrendered)
+	is(t, none, models.CodeReconstructionMissing)
+	b.Reports[2].At = b.Now + 1
+	refused(t, b.Do(world.Dana, "rec", refusal), models.CodeCorrectiveValidationMissing, "lacks", "report made after the refusal")
+
 	w := world.Lost()
 	body := w.Observation(600)
 	body.Version = 2

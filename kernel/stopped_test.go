@@ -304,3 +304,27 @@ func TestTicketSettledBeforeItsFirstRequest(t *testing.T) {
 	accepted(t, w.Do(world.Dana, "cancel", models.CancelRun{}))
 	verify(t, w)
 }
+
+// What is off or changed now is told as it stands, with the record, setting or revision, before what moved since the grant.
+func TestAStopIsToldAsItStands(t *testing.T) {
+	for name, c := range map[string]struct {
+		ticket string
+		stop   func(*world.World)
+		code   models.Code
+		detail string
+	}{
+		"policy": {"version 1", func(w *world.World) { w.Policy(func(p *models.Policy) { p.Enabled = false }) }, models.CodePolicyDisabled, "revision"},
+		"observations": {"version 2", func(w *world.World) {
+			w.Policy(func(p *models.Policy) { p.AllowUnavailableSourceObservations = false })
+		}, models.CodeSettingOff, "setting"},
+		"pre-admission": {"refused boundary", func(w *world.World) { w.Policy(func(p *models.Policy) { p.AllowPreAdmissionRecovery = false }) }, models.CodeSettingOff, "setting"},
+		"source":        {"version 1", func(w *world.World) { w.Record(models.RecordSource, "moved") }, models.CodeSourceChanged, "record"},
+		"administrator": {"read-only observation", func(w *world.World) { w.Roles(world.Dana, models.RoleOperator) }, models.CodeAuthorityRevoked, "actor"},
+	} {
+		w := waiting[c.ticket]()
+		c.stop(w)
+		if r := w.Claim(world.Worker2).Refusal; r == nil || r.Code != c.code || r.Detail(c.detail) == "" {
+			t.Errorf("%s: %v, want %s with %s", name, r, c.code, c.detail)
+		}
+	}
+}
