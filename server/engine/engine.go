@@ -422,18 +422,28 @@ func decodeFactory(factory string, c Cached) (models.Factory, error) {
 	if err != nil {
 		return f, &unreadable{factory: factory, cause: err}
 	}
-	factories.put(key, &f)
+	factories.keep(key, &f, len(c.State))
 	return f, nil
 }
 
 // factories are states of factories that were read, by the digest of their bytes, of which each is a pure function. Every command
 // reads its factory's and hardly any changes it: reading it took an eighth of an append. Nobody changes one: the kernel makes another.
-var factories = newRecalled[models.Factory](recallEntries)
+var factories = newStates[models.Factory](recallEntries)
 
-// states are likewise those of runs: what an append wrote is what the next one of the run reads. One takes some 20 KiB.
-var states = newRecalled[kernel.State](stateEntries)
+// states are likewise those of runs: what an append wrote is what the next one of the run reads. One takes some 20 KiB, and as much
+// more as a policy lets it have tickets, or a factory principals: so their bytes are bounded too, of each kind.
+var states = newStates[kernel.State](stateEntries)
 
-const stateEntries = 1024
+const (
+	stateEntries = 1024
+	stateBytes   = 64 << 20
+)
+
+func newStates[T any](most int) *recalled[T] {
+	r := newRecalled[T](most)
+	r.room = stateBytes
+	return r
+}
 
 func decode(factory, run string, fc, rc Cached) (models.Factory, kernel.State, error) {
 	f, err := decodeFactory(factory, fc)
@@ -454,14 +464,14 @@ func decode(factory, run string, fc, rc Cached) (models.Factory, kernel.State, e
 	if err != nil {
 		return f, s, &unreadable{factory: factory, run: run, cause: err}
 	}
-	states.put(key, &s)
+	states.keep(key, &s, len(rc.State))
 	return f, s, nil
 }
 
 // encode is the text of a state, which is remembered as what that text says (kernel, K1).
 func encode(s kernel.State) []byte {
 	text := s.Encode()
-	states.put(models.PlainDigest(text), &s)
+	states.keep(models.PlainDigest(text), &s, len(text))
 	return text
 }
 

@@ -19,8 +19,10 @@ const recallEntries = 256
 // candidates alone, which a person reads again and again while nothing moves: an admission or a recovery reconstructs anew (rules
 // O19). Policy, profile, people and time are judged at each read and are in no entry.
 type recalled[T any] struct {
-	most    int
+	most    int // values
+	room    int // bytes that they were read from, all together, where those are counted
 	mu      sync.Mutex
+	bytes   int
 	entries map[models.Digest]*list.Element
 	order   *list.List // the newest in front
 }
@@ -28,6 +30,7 @@ type recalled[T any] struct {
 type remembered[T any] struct {
 	key   models.Digest
 	value *T
+	bytes int
 }
 
 func newRecalled[T any](most int) *recalled[T] {
@@ -49,8 +52,11 @@ func (r *recalled[T]) get(key models.Digest) (*T, bool) {
 	return e.Value.(remembered[T]).value, true
 }
 
-func (r *recalled[T]) put(key models.Digest, value *T) {
-	if r == nil {
+func (r *recalled[T]) put(key models.Digest, value *T) { r.keep(key, value, 0) }
+
+// keep is put of what was read from, or written as, so many bytes.
+func (r *recalled[T]) keep(key models.Digest, value *T, bytes int) {
+	if r == nil || r.room > 0 && bytes > r.room {
 		return
 	}
 	r.mu.Lock()
@@ -59,11 +65,11 @@ func (r *recalled[T]) put(key models.Digest, value *T) {
 		r.order.MoveToFront(e)
 		return
 	}
-	r.entries[key] = r.order.PushFront(remembered[T]{key, value})
-	if r.order.Len() > r.most {
-		last := r.order.Back()
-		delete(r.entries, last.Value.(remembered[T]).key)
-		r.order.Remove(last)
+	r.entries[key] = r.order.PushFront(remembered[T]{key, value, bytes})
+	for r.bytes += bytes; r.order.Len() > r.most || r.room > 0 && r.bytes > r.room; {
+		last := r.order.Remove(r.order.Back()).(remembered[T])
+		delete(r.entries, last.key)
+		r.bytes -= last.bytes
 	}
 }
 

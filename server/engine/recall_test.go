@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/forge-continuity/forge/kernel"
@@ -71,4 +72,38 @@ func TestRunStateIsReadOnce(t *testing.T) {
 	if _, _, err = decode("f", "r", Cached{}, Cached{Head: s.Head, State: append(text, ' ')}); !errors.As(err, &u) {
 		t.Fatalf("bytes that are not canonical: %v", err)
 	}
+}
+
+// What is remembered is bounded in number and in bytes, the oldest goes first, and what alone is too large is not kept.
+func TestRecalledIsBounded(t *testing.T) {
+	r := newRecalled[int](3)
+	r.room = 10
+	n := 0
+	key := func(i int) models.Digest { return models.PlainDigest([]byte{byte(i)}) }
+	put := func(i, bytes int) { r.keep(key(i), &n, bytes) }
+	want := func(there ...int) {
+		t.Helper()
+		var got []int
+		for i := range 10 {
+			if _, ok := r.entries[key(i)]; ok {
+				got = append(got, i)
+			}
+		}
+		if !slices.Equal(got, there) || r.order.Len() != len(there) {
+			t.Errorf("%v is there, want %v", got, there)
+		}
+	}
+	put(1, 4)
+	put(2, 4)
+	put(1, 4) // again: it is the newer one now, and counted once
+	put(3, 2)
+	want(1, 2, 3)
+	put(4, 0)
+	want(1, 3, 4)
+	put(5, 5)
+	want(3, 4, 5)
+	put(6, 11)
+	want(3, 4, 5)
+	put(7, 10)
+	want(7)
 }
