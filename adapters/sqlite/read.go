@@ -40,11 +40,12 @@ func scanCached(row *sql.Row, c *engine.Cached) error {
 	return row.Scan(&c.Head.Seq, (*digest)(&c.Head.Hash), &c.At, &c.Rules, (*some)(&c.State))
 }
 
-func scanRun(row *sql.Row, run string) (engine.RunInfo, error) {
+// scanRun scans what loadRunSQL selects, and into before what stands before it.
+func scanRun(row *sql.Row, run string, before ...any) (engine.RunInfo, error) {
 	r := engine.RunInfo{Run: run}
 	var salt some
 	c := &r.Cached
-	err := row.Scan(&salt, &r.Opener, &c.Head.Seq, (*digest)(&c.Head.Hash), &c.At, &c.Rules, (*some)(&c.State), &r.Lease)
+	err := row.Scan(append(before, &salt, &r.Opener, &c.Head.Seq, (*digest)(&c.Head.Hash), &c.At, &c.Rules, (*some)(&c.State), &r.Lease)...)
 	copy(r.Salt[:], salt)
 	return r, err
 }
@@ -71,13 +72,15 @@ func (s *Store) Run(ctx context.Context, factory, run string) (engine.RunInfo, e
 	return r, nil
 }
 
-// Stand implements engine.Journal. A trip costs nothing here.
+// Stand implements engine.Journal. It is one statement, since two would not be of one moment.
 func (s *Store) Stand(ctx context.Context, factory, run string) (out engine.Standing, err error) {
-	if out.Factory, err = s.Factory(ctx, factory); err != nil {
-		return engine.Standing{}, err
-	}
-	if out.Run, err = s.Run(ctx, factory, run); err != nil {
-		return engine.Standing{}, err
+	const text = `SELECT f.head_seq, f.head_hash, f.head_at, f.rules, f.state, r.salt, r.opener, r.head_seq, r.head_hash, r.head_at, r.rules,
+		r.state, r.lease_expires FROM factories f JOIN runs r ON r.factory = f.factory WHERE f.factory = ? AND r.run = ?`
+	c := &out.Factory
+	out.Run, err = scanRun(s.readers.QueryRowContext(ctx, text, factory, run), run,
+		&c.Head.Seq, (*digest)(&c.Head.Hash), &c.At, &c.Rules, (*some)(&c.State))
+	if err != nil {
+		return engine.Standing{}, storeError("read run "+run+" and its factory", err)
 	}
 	out.Now, err = s.Now(ctx)
 	return out, err

@@ -224,3 +224,36 @@ func TestContentIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// A store is examined while people and workers go on: what moves between two looks of the examination is no fault.
+func TestDoctorBesideTraffic(t *testing.T) {
+	each(t, Options{Policy: Enabled()}, func(t *testing.T, w *World) {
+		for _, id := range []string{"a", "b"} {
+			w.Hold(t, id)
+		}
+		r := w.Open(t, "c")
+		c := w.Hold(t, "d")
+		n := 0
+		err := w.Engine.Doctor(t.Context(), func(f engine.Finding) {
+			if f.Fault != nil {
+				t.Errorf("factory %s run %q: %v", f.Factory, f.Run, f.Fault)
+			}
+			if f.Factory != Factory {
+				return
+			}
+			if n++; n == 1 {
+				p := *Enabled()
+				p.MaxTicketsPerRun++
+				w.PutPolicy(t, p)
+				r.Claim(t, "claim-1") // stands on the new policy
+				c.Admit(t, "request-1")
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n != 5 {
+			t.Errorf("%d findings", n)
+		}
+	})
+}

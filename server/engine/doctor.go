@@ -29,7 +29,7 @@ func (e *Engine) Doctor(ctx context.Context, report func(Finding)) error {
 		if err != nil {
 			return err
 		}
-		f, fault, err := e.examineFactory(ctx, factory, c)
+		fault, err := e.examineFactory(ctx, factory, c)
 		if err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (e *Engine) Doctor(ctx context.Context, report func(Finding)) error {
 				return err
 			}
 			for _, run := range runs {
-				finding, err := e.examine(ctx, factory, run, f, waiting[run])
+				finding, err := e.examine(ctx, factory, run, waiting[run])
 				if err != nil {
 					return err
 				}
@@ -59,20 +59,20 @@ func (e *Engine) Doctor(ctx context.Context, report func(Finding)) error {
 }
 
 // examineFactory replays the factory's own journal and lays what the store keeps beside it.
-func (e *Engine) examineFactory(ctx context.Context, factory string, c Cached) (f models.Factory, fault, err error) {
-	if f, fault = decodeFactory(factory, c); fault != nil {
-		return f, fault, nil
+func (e *Engine) examineFactory(ctx context.Context, factory string, c Cached) (fault, err error) {
+	if _, fault = decodeFactory(factory, c); fault != nil {
+		return fault, nil
 	}
 	history, refusal := kernel.ReplayFactory(e.scan(ctx, factory, "", c.Head.Seq, &err))
 	switch {
 	case err != nil:
-		return f, nil, err
+		return nil, err
 	case refusal != nil:
-		return f, refusal, nil
+		return refusal, nil
 	case c.Head != kernel.FactoryHead(history.Last()) || !bytes.Equal(c.State, kernel.EncodeFactory(history.Last())):
-		return f, models.Refuse(models.CodeJournalBroken, models.D("what", "the cached state of the factory is not what its rows make")), nil
+		return models.Refuse(models.CodeJournalBroken, models.D("what", "the cached state of the factory is not what its rows make")), nil
 	}
-	return f, nil, nil
+	return nil, nil
 }
 
 func (e *Engine) waiting(ctx context.Context, factory string) (map[string]string, error) {
@@ -88,19 +88,46 @@ func (e *Engine) waiting(ctx context.Context, factory string) (map[string]string
 	}
 }
 
-// examine reads a run like an export and checks it like one, beside what the store keeps about it.
-func (e *Engine) examine(ctx context.Context, factory, run string, f models.Factory, waiting string) (Finding, error) {
-	out := Finding{Factory: factory, Run: run}
-	info, err := e.store.Run(ctx, factory, run)
-	if err != nil {
-		return out, err
+// maxLooks is how often a run that moves on under the examination is looked at.
+const maxLooks = 5
+
+// examine looks at a run. Where something does not hold and the run, or the note of its ticket, has moved on since it was read, it
+// looks again: that is people at work and no fault.
+func (e *Engine) examine(ctx context.Context, factory, run, waiting string) (Finding, error) {
+	for look := 1; ; look++ {
+		now, err := e.store.Stand(ctx, factory, run)
+		if err != nil {
+			return Finding{}, err
+		}
+		out, err := e.checkRun(ctx, factory, now, waiting)
+		if err != nil || out.Fault == nil || look == maxLooks {
+			return out, err
+		}
+		after, err := e.store.Stand(ctx, factory, run)
+		if err != nil {
+			return Finding{}, err
+		}
+		notes, err := e.waiting(ctx, factory)
+		if err != nil {
+			return Finding{}, err
+		}
+		if after.Run.Cached.Head == now.Run.Cached.Head && notes[run] == waiting {
+			return out, nil
+		}
+		waiting = notes[run]
 	}
-	_, s, fault := decode(factory, run, Cached{}, info.Cached)
+}
+
+// checkRun reads a run like an export and checks it like one, beside what the store keeps about it.
+func (e *Engine) checkRun(ctx context.Context, factory string, now Standing, waiting string) (Finding, error) {
+	info := now.Run
+	out := Finding{Factory: factory, Run: info.Run}
+	_, s, fault := decode(factory, info.Run, Cached{}, info.Cached)
 	if out.Rows, out.Fault = info.Cached.Head.Seq, fault; fault != nil || out.Rows == 0 {
 		return out, nil
 	}
 	var text bytes.Buffer
-	if err := e.write(ctx, view{factory: f, state: s, run: info}, &text); err != nil {
+	if err := e.write(ctx, view{factory: models.Factory{Factory: factory, Seq: now.Factory.Head.Seq}, state: s, run: info}, &text); err != nil {
 		if r, ok := IsRefusal(err); ok && r.Code == models.CodeUnavailable {
 			return out, err
 		}

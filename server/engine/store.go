@@ -177,7 +177,8 @@ type Journal interface {
 	Factory(ctx context.Context, factory string) (Cached, error)
 	// Run returns a run, without locks.
 	Run(ctx context.Context, factory, run string) (RunInfo, error)
-	// Stand returns a factory, a run of it and then the clock, without locks, as Factory, Run and Now would, in one trip.
+	// Stand returns a factory, a run of it and then the clock, without locks, as Factory, Run and Now would, in one trip. Factory and
+	// run are as they stood at one moment, so no row of the run names one of the factory that is not there.
 	Stand(ctx context.Context, factory, run string) (Standing, error)
 	// OpenRun makes the run with this salt and opener, or answers the one that exists.
 	OpenRun(ctx context.Context, factory, run, opener string, salt [32]byte) (RunInfo, error)
